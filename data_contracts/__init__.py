@@ -1,0 +1,1 @@
+"""What everyone agrees on: records, errors, configuration and formats. No torch, no Prefect."""

@@ -1,0 +1,70 @@
+"""References to what lies in storage: a URI with the sha256 of its bytes, never the bytes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import PurePosixPath
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+DOCUMENT_ID_STEM_CHARACTERS = 40
+DOCUMENT_ID_DIGEST_CHARACTERS = 12
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DocumentRef(_Record):
+    """A source document: one PDF, one image file, or a folder of page images."""
+
+    document_id: str
+    uri: str
+    sha256: str = Field(description="of the file; of a folder: over its page names and their sha256")
+    page_count: int = Field(ge=1)
+    kind: Literal["pdf", "image", "folder"]
+
+
+class PageRef(_Record):
+    """One page of a source document."""
+
+    document: DocumentRef
+    page_number: int = Field(ge=1)
+
+
+class StateRef(_Record):
+    """A reference state file. ``uri`` is relative to the work folder, so that it can be moved."""
+
+    uri: str
+    sha256: str
+    size_bytes: int = Field(ge=0)
+    next_page_number: int = Field(ge=1)
+
+
+class FeaturesRef(_Record):
+    """The encoded pages of one chunk, relative to the work folder."""
+
+    uri: str
+    sha256: str
+    size_bytes: int = Field(ge=0)
+    page_numbers: tuple[int, ...]
+
+
+class ChunkRef(_Record):
+    """Consecutive selected pages that are decoded together."""
+
+    chunk_number: int = Field(ge=1)
+    page_numbers: tuple[int, ...] = Field(min_length=1)
+
+
+def document_id(source_name: str, sha256: str) -> str:
+    """Return slug of the file's stem + ``-`` + 12 hex digits of its content's sha256.
+
+    The same bytes under the same name are one document; equal names with other bytes never collide.
+    """
+    stem = PurePosixPath(source_name.rstrip("/")).stem
+    ascii_stem = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
+    slug = re.sub(r"[^a-z0-9]+", "-", ascii_stem.lower()).strip("-")[:DOCUMENT_ID_STEM_CHARACTERS].strip("-")
+    return f"{slug or 'document'}-{sha256[:DOCUMENT_ID_DIGEST_CHARACTERS]}"

@@ -1,0 +1,37 @@
+"""The page ledger: no page is lost, invented, doubled or out of order, or the run fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from data_contracts.errors import LedgerUnbalanced
+from data_contracts.result import PageResult, PageStatus
+
+
+def status_counts(pages: Iterable[PageResult]) -> dict[str, int]:
+    """Return how many pages ended with each status; every status is listed."""
+    counts = Counter(page.status for page in pages)
+    return {status.value: counts[status] for status in PageStatus}
+
+
+def check_ledger(selected: Sequence[int], pages: Sequence[PageResult]) -> dict[str, int]:
+    """Return the status counts of ``pages`` if they are exactly the ``selected`` ones, in order.
+
+    Raises:
+        LedgerUnbalanced: a page is missing, unasked for, doubled or out of order; the message names it.
+    """
+    numbers = [page.page_number for page in pages]
+    if numbers == list(selected):
+        return status_counts(pages)
+    seen = Counter(numbers)
+    faults = {
+        "lost": sorted(set(selected) - set(numbers)),
+        "invented": sorted(set(numbers) - set(selected)),
+        "doubled": sorted(number for number, count in seen.items() if count > 1),
+    }
+    named = "; ".join(f"{fault}: pages {', '.join(map(str, numbers))}" for fault, numbers in faults.items() if numbers)
+    raise LedgerUnbalanced(
+        f"{len(selected)} pages were selected, {len(pages)} came out ({named or 'out of order'}). "
+        "Nothing was published; run again with --fresh, and report this as a bug if it happens twice."
+    )

@@ -1,0 +1,1 @@
+"""Sparse-reference sliding-window attention: the decoding mechanism, ignorant of any one model."""
