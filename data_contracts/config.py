@@ -32,7 +32,9 @@ class RenderConfig(_Config):
 class SrSwaConfig(_Config):
     """The attention set A(p, t): how much of the document the decoder holds."""
 
-    window_pages: int = Field(8, ge=1, le=64, description="pages held at full resolution, the current one included [pages]")
+    window_pages: int = Field(
+        8, ge=1, le=64, description="pages held at full resolution, the current one included [pages]"
+    )
     lookahead_pages: int = Field(0, ge=0, le=8, description="of those, pages after the current one [pages]")
     top_k: int = Field(4, ge=0, le=64, description="references fetched when the gate fires [pages]")
     reference_tokens: int = Field(16, ge=1, le=256, description="tokens kept of a page that left the window [tokens]")

@@ -9,29 +9,30 @@ from data_contracts.errors import LedgerUnbalanced
 from data_contracts.result import PageResult, PageStatus
 
 
-def status_counts(pages: Iterable[PageResult]) -> dict[str, int]:
+def status_counts(statuses: Iterable[PageStatus]) -> dict[str, int]:
     """Return how many pages ended with each status; every status is listed."""
-    counts = Counter(page.status for page in pages)
+    counts = Counter(statuses)
     return {status.value: counts[status] for status in PageStatus}
 
 
-def check_ledger(selected: Sequence[int], pages: Sequence[PageResult]) -> dict[str, int]:
+def check_ledger(selected: Sequence[int], pages: Iterable[PageResult]) -> dict[str, int]:
     """Return the status counts of ``pages`` if they are exactly the ``selected`` ones, in order.
 
     Raises:
         LedgerUnbalanced: a page is missing, unasked for, doubled or out of order; the message names it.
     """
-    numbers = [page.page_number for page in pages]
+    rows = [(page.page_number, page.status) for page in pages]
+    numbers = [number for number, _ in rows]
     if numbers == list(selected):
-        return status_counts(pages)
+        return status_counts(status for _, status in rows)
     seen = Counter(numbers)
     faults = {
         "lost": sorted(set(selected) - set(numbers)),
         "invented": sorted(set(numbers) - set(selected)),
         "doubled": sorted(number for number, count in seen.items() if count > 1),
     }
-    named = "; ".join(f"{fault}: pages {', '.join(map(str, numbers))}" for fault, numbers in faults.items() if numbers)
+    named = "; ".join(f"{fault}: pages {', '.join(map(str, which))}" for fault, which in faults.items() if which)
     raise LedgerUnbalanced(
-        f"{len(selected)} pages were selected, {len(pages)} came out ({named or 'out of order'}). "
+        f"{len(selected)} pages were selected, {len(numbers)} came out ({named or 'out of order'}). "
         "Nothing was published; run again with --fresh, and report this as a bug if it happens twice."
     )

@@ -147,9 +147,37 @@ class PageResult(_Record):
 
 
 class ChunkResult(_Record):
-    """The checkpoint: the pages of one chunk and where the state after it lies."""
+    """The pages of one chunk and where the state after it lies; stored as one file."""
 
     schema_version: Literal[1] = 1
     pages: tuple[PageResult, ...]
     state: StateRef
     timings: tuple[PageTimings, ...] = ()
+
+
+class ChunkCheckpoint(_Record):
+    """The persisted result of a decode task: small, and pointing with sha256 to the chunk's result file.
+
+    ``result_uri`` is relative to the work folder, so that the folder can be moved.
+    """
+
+    chunk_number: int = Field(ge=1)
+    page_numbers: tuple[int, ...]
+    result_uri: str
+    result_sha256: str
+    state: StateRef
+
+
+class DocumentReport(_Record):
+    """What a run says of one document; the object that ``tomeflow run --json`` prints."""
+
+    id: str
+    output: str
+    pages: int = Field(ge=0)
+    status_counts: dict[str, int]
+    seconds: float
+    pages_per_second: float
+    peak_memory_bytes: int
+    published: bool
+    error: str | None = None
+    exit_code: int = 0

@@ -42,8 +42,11 @@ class Geometry:
     max_positions: int = 32_768
     sink_tokens: int = 0
     prompt_tokens: int = 0
+    landmarks: Literal["mean", "tokens"] = "mean"
+    """How a reference is found again: by the mean of its page's keys, or by its best single token (word memories)."""
     payload: Mapping[str, tuple[tuple[int, ...], torch.dtype]] = field(default_factory=dict)
-    """What a token carries beside key and value: name -> (shape of one token, dtype)."""
+    """What a token carries beside key and value: name -> (shape of one token, dtype). A part named ``rarity``
+    decides, among tokens of equal attention mass, which ones a reference keeps."""
 
     @property
     def bytes_per_token(self) -> int:
@@ -113,10 +116,10 @@ class FailedPage:
 class Decoding:
     """What a model returns for one page.
 
-    ``token_ids`` is the output for the tail and the repetition guards. ``window_mass`` maps a window page's
-    number to the attention mass [tokens] its tokens received; ``reference_peak_mass`` maps a fetched page's
-    number to the highest mass it reached in any step of the decode that fetched it, one entry per fetch.
-    ``text_pages`` are False for a page with nothing to read.
+    ``token_ids`` is the output, for the repetition guards of later pages. ``window_mass`` maps a window page's
+    number to the attention mass [tokens] its tokens received: sum over steps, mean over heads and layers (a model
+    that attends through ``Step`` returns ``context.window_mass()``). A ``stop_reason`` other than "complete" makes
+    the page truncated. A page without lines says why in ``blank_reason``. ``step_ms`` are durations of decode steps.
     """
 
     lines: tuple[Line, ...]
@@ -143,7 +146,19 @@ class OcrModel(Protocol):
         """Encode one page; a pure function of it, called by the encode task only."""
 
     def prefill(self, page: EncodedPage, context: AttentionContext) -> KVBlock:
-        """Return the page's keys and values, un-rotated where positional, [layers, kv_heads, tokens, head_dim]."""
+        """Return the page's keys and values [layers, kv_heads, tokens, head_dim].
+
+        Either a block of the model's own, keys un-rotated, which the loop copies into a window slot and forgets;
+        or ``context.page_block(page.page_number)``, the slot that the model has filled through
+        ``context.open_page``. May be called again for the same page, and must then return the same.
+
+        Raises:
+            DecodeFailed: the page cannot be read.
+        """
 
     def decode(self, page: EncodedPage, context: AttentionContext) -> Decoding:
-        """Read the page within ``context``; the model fetches references through it."""
+        """Read the page within ``context``; the model fetches references through it.
+
+        Raises:
+            DecodeFailed: the page cannot be read.
+        """

@@ -1,0 +1,85 @@
+# Two commands: `make run` and `make test`. Everything stays inside this folder; nothing asks for sudo.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The first Python that is new enough; choose another with `make run PYTHON=python3.12`.
+IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+    "$$python" -c '$(IS_NEW_ENOUGH)' 2>/dev/null && echo "$$python" && break; done)
+VENV_PYTHON := .venv/bin/python
+
+# What is installed is a function of these two files and of this folder's place: while the stamp named by their
+# digest is there, nothing is installed and no network is needed.
+DIGEST := $(shell cat constraints.txt pyproject.toml <(echo "$(CURDIR)") | (sha256sum 2>/dev/null || shasum -a 256) | cut -c1-16)
+RUN_STAMP := .venv/installed-run-$(DIGEST)
+DEV_STAMP := .venv/installed-dev-$(DIGEST)
+
+SAMPLE_PAGES ?= 12
+PYTEST_ARGS ?=
+
+.PHONY: help venv run test test-fast check fix bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
+
+run: $(RUN_STAMP) ## Install, draw a sample book, digitize it and show what came out
+	@$(VENV_PYTHON) -m flows.demo --pages $(SAMPLE_PAGES)
+
+test: $(DEV_STAMP) ## Install what tests need and run all tests
+	$(VENV_PYTHON) -m pytest $(PYTEST_ARGS)
+
+test-fast: $(DEV_STAMP) ## Run the tests that are quick and stay in one process
+	$(VENV_PYTHON) -m pytest -m "not slow and not flow and not e2e and not gpu" $(PYTEST_ARGS)
+
+check: $(DEV_STAMP) ## Check style, types and architecture; changes nothing
+	$(VENV_PYTHON) -m ruff check
+	$(VENV_PYTHON) -m ruff format --check
+	$(VENV_PYTHON) -m mypy
+	.venv/bin/lint-imports
+
+fix: $(DEV_STAMP) ## Apply what ruff can repair and format
+	$(VENV_PYTHON) -m ruff check --fix
+	$(VENV_PYTHON) -m ruff format
+
+bench: $(RUN_STAMP) ## Measure quality and key-value memory; takes long
+	.venv/bin/tomeflow bench eyes
+	.venv/bin/tomeflow bench kv
+
+venv: $(VENV_PYTHON) ## Only make the virtual environment, e.g. to install a CPU build of torch first
+
+clean: ## Remove the virtual environment, the sample, what was digitized and all caches
+	rm -rf .venv sample out build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV_PYTHON):
+	@test -n "$(PYTHON)" || { echo "tomeflow needs Python 3.11 or newer; none of python3, python3.13, python3.12," \
+	    "python3.11 is. Install one, or name yours: make run PYTHON=/path/to/python"; exit 1; }
+	@"$(PYTHON)" -c '$(IS_NEW_ENOUGH)' || { echo "$(PYTHON) is $$("$(PYTHON)" --version 2>&1);" \
+	    "tomeflow needs Python 3.11 or newer: make run PYTHON=python3.12"; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments." \
+	    "On Debian and Ubuntu the package python3-venv brings that."; exit 1; }
+	"$(PYTHON)" -m venv .venv
+
+# torch from the default index brings the CUDA libraries: NEED_GIB is what a download and its unpacked files take
+# at once. With a torch that is already in .venv the rest needs less.
+NEED_GIB_WITH_TORCH := 10
+NEED_GIB_WITHOUT_TORCH := 3
+define check_disk
+	@"$(VENV_PYTHON)" -c 'import importlib.util, shutil, sys; \
+	need = $(NEED_GIB_WITHOUT_TORCH) if importlib.util.find_spec("torch") else $(NEED_GIB_WITH_TORCH); \
+	free = shutil.disk_usage(".").free / 2**30; \
+	sys.exit(0 if free >= need else f"{free:.1f} GiB are free here, installing needs about {need} GiB. Free some, " \
+	    "or install a CPU build of torch first, which is much smaller: see README, Install.")'
+endef
+
+$(RUN_STAMP): $(VENV_PYTHON)
+	$(check_disk)
+	$(VENV_PYTHON) -m pip install --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(DEV_STAMP): $(VENV_PYTHON)
+	$(check_disk)
+	$(VENV_PYTHON) -m pip install --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@ $(RUN_STAMP)

@@ -1,0 +1,152 @@
+"""A font whose glyphs are empty: it gives invisible text a place, a width and its Unicode, and no ink.
+
+A character's code is the low 16 bits of its code point, two bytes, with one font object for each Unicode
+plane that occurs. So nothing is collected over the document: any page can be written on its own.
+Sources: PDF 32000-1, 9.7 (composite fonts) and 9.10.3 (ToUnicode); TrueType tables as in ISO/IEC 14496-22.
+"""
+
+from __future__ import annotations
+
+import struct
+
+UNITS_PER_EM = 1000
+ADVANCE_UNITS = 500
+"""Width of every glyph; about that of a Latin letter, so that stretched words stay near their natural size."""
+
+ASCENT_UNITS = 800
+DESCENT_UNITS = -200
+"""Together one em: a word's selection box is as high as its font size. Poppler ignores a descent of 0."""
+
+FONT_NAME = "TomeflowGlyphless"
+
+_ACCENT_GLYPH, _LETTER_GLYPH, _GLYPHS = 0, 1, 2
+_EMPTY_GLYPH = struct.pack(">5h", 0, 0, 0, 0, 0) + b"\0\0"
+
+FIRST_ACCENT, LAST_ACCENT = 0x0300, 0x036F
+"""Combining accents stand over the letter before them. MuPDF puts a space behind one that has a width."""
+
+_BLOCK = 256
+"""A range in a ToUnicode map may vary only in its last byte."""
+
+_RANGES_PER_SECTION = 64
+"""A ``beginbfrange`` section may hold up to 100."""
+
+_CHECKSUM_OF_A_FONT = 0xB1B0AFBA
+_ADJUSTMENT_OFFSET_BYTES = 8
+
+
+def _checksum(data: bytes) -> int:
+    padded = data + b"\0" * (-len(data) % 4)
+    return sum(struct.unpack(f">{len(padded) // 4}I", padded)) & 0xFFFFFFFF
+
+
+def _head() -> bytes:
+    times, box = (0, 0), (0, DESCENT_UNITS, ADVANCE_UNITS, ASCENT_UNITS)
+    style, smallest_px, direction, short_offsets, glyph_format = 0, 3, 2, 0, 0
+    return struct.pack(
+        ">4I2H2q4h2H3h",
+        *(0x10000, 0x10000, 0, 0x5F0F3CF5, 0b1011, UNITS_PER_EM, *times, *box),
+        *(style, smallest_px, direction, short_offsets, glyph_format),
+    )
+
+
+def _tables() -> dict[bytes, bytes]:
+    """Return what a PDF needs of a TrueType font behind a CID font, in the order of the tags."""
+    metrics = (ASCENT_UNITS, DESCENT_UNITS, 0, ADVANCE_UNITS)
+    return {
+        b"glyf": _EMPTY_GLYPH * _GLYPHS,
+        b"head": _head(),
+        b"hhea": struct.pack(">I3hH6h4hhH", 0x10000, *metrics, 0, 0, 0, 1, 0, 0, *[0] * 4, 0, _GLYPHS),
+        b"hmtx": struct.pack(">HhHh", 0, 0, ADVANCE_UNITS, 0),
+        b"loca": struct.pack(">3H", *(number * len(_EMPTY_GLYPH) // 2 for number in range(_GLYPHS + 1))),
+        b"maxp": struct.pack(">I14H", 0x10000, _GLYPHS, *[0] * 4, 1, *[0] * 8),
+    }
+
+
+def _assemble(tables: dict[bytes, bytes]) -> bytes:
+    count = len(tables)
+    power = 1 << (count.bit_length() - 1)
+    header = struct.pack(">I4H", 0x10000, count, power * 16, power.bit_length() - 1, (count - power) * 16)
+    offset = len(header) + 16 * count
+    directory, body = b"", b""
+    for tag, data in tables.items():
+        directory += struct.pack(">4s3I", tag, _checksum(data), offset + len(body), len(data))
+        body += data + b"\0" * (-len(data) % 4)
+    return header + directory + body
+
+
+def font_file() -> bytes:
+    """Return the TrueType file: two glyphs, both empty: one ``ADVANCE_UNITS`` wide, one without width."""
+    font = bytearray(_assemble(_tables()))
+    adjustment = (_CHECKSUM_OF_A_FONT - _checksum(bytes(font))) & 0xFFFFFFFF
+    struct.pack_into(">I", font, font.index(_head()) + _ADJUSTMENT_OFFSET_BYTES, adjustment)
+    return bytes(font)
+
+
+def cid_to_gid_map(plane: int) -> bytes:
+    """Return the map from character codes to glyphs: nothing but blanks, without width for accents."""
+    accents = range(FIRST_ACCENT, LAST_ACCENT + 1) if plane == 0 else range(0)
+    return b"".join(struct.pack(">H", _ACCENT_GLYPH if code in accents else _LETTER_GLYPH) for code in range(0x10000))
+
+
+def to_unicode_map(plane: int) -> bytes:
+    """Return the ToUnicode CMap of a Unicode plane: code c means code point plane * 65536 + c."""
+    blocks = [code for code in range(0, 0x10000, _BLOCK) if plane or not 0xD800 <= code < 0xE000]
+    ranges = [f"<{code:04X}> <{code + _BLOCK - 1:04X}> <{_utf16_hex((plane << 16) + code)}>" for code in blocks]
+    sections = (ranges[start : start + _RANGES_PER_SECTION] for start in range(0, len(ranges), _RANGES_PER_SECTION))
+    body = "".join(f"{len(part)} beginbfrange\n{chr(10).join(part)}\nendbfrange\n" for part in sections)
+    return (
+        "/CIDInit /ProcSet findresource begin\n12 dict begin\nbegincmap\n"
+        "/CIDSystemInfo << /Registry (Adobe) /Ordering (UCS) /Supplement 0 >> def\n"
+        "/CMapName /Adobe-Identity-UCS def\n/CMapType 2 def\n"
+        f"1 begincodespacerange\n<0000> <FFFF>\nendcodespacerange\n{body}"
+        "endcmap\nCMapName currentdict /CMap defineresource pop\nend\nend\n"
+    ).encode("ascii")
+
+
+def _utf16_hex(code_point: int) -> str:
+    return chr(code_point).encode("utf-16-be").hex().upper()
+
+
+def plane_of(character: str) -> int:
+    """Return the Unicode plane whose font shows ``character``."""
+    return ord(character) >> 16
+
+
+def is_accent(character: str) -> bool:
+    """Return whether ``character`` has no width of its own."""
+    return FIRST_ACCENT <= ord(character) <= LAST_ACCENT
+
+
+def code_hex(character: str) -> str:
+    """Return the two-byte code of ``character`` in the font of its plane, in hexadecimal."""
+    return f"{ord(character) & 0xFFFF:04X}"
+
+
+def font_descriptor(font_file_xref: int) -> str:
+    """Return the font descriptor object."""
+    box = f"[0 {DESCENT_UNITS} {ADVANCE_UNITS} {ASCENT_UNITS}]"
+    fixed_pitch_and_symbolic = 5
+    return (
+        f"<< /Type /FontDescriptor /FontName /{FONT_NAME} /Flags {fixed_pitch_and_symbolic} /FontBBox {box} "
+        f"/ItalicAngle 0 /Ascent {ASCENT_UNITS} /Descent {DESCENT_UNITS} /CapHeight {ASCENT_UNITS} /StemV 80 "
+        f"/FontFile2 {font_file_xref} 0 R >>"
+    )
+
+
+def cid_font(plane: int, descriptor_xref: int, cid_to_gid_xref: int) -> str:
+    """Return the CID font object of one plane."""
+    widths = f"/DW {ADVANCE_UNITS}" + (f" /W [{FIRST_ACCENT} {LAST_ACCENT} 0]" if plane == 0 else "")
+    return (
+        f"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /{FONT_NAME} "
+        "/CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> "
+        f"/FontDescriptor {descriptor_xref} 0 R /CIDToGIDMap {cid_to_gid_xref} 0 R {widths} >>"
+    )
+
+
+def composite_font(cid_font_xref: int, to_unicode_xref: int) -> str:
+    """Return the composite font object of one plane, the one that a page names."""
+    return (
+        f"<< /Type /Font /Subtype /Type0 /BaseFont /{FONT_NAME} /Encoding /Identity-H "
+        f"/DescendantFonts [{cid_font_xref} 0 R] /ToUnicode {to_unicode_xref} 0 R >>"
+    )

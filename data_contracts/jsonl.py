@@ -1,0 +1,49 @@
+"""``pages.jsonl``: one ``PageResult`` a line, in the order of the pages. The complete reading, for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from data_contracts.errors import ContractViolated
+from data_contracts.result import PageResult
+
+
+class JsonlWriter:
+    """Writes ``pages.jsonl`` page by page; holds neither a page nor an open file."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin an empty file at ``path``."""
+        self._path = path
+        path.write_bytes(b"")
+
+    def add(self, page: PageResult) -> None:
+        """Append one page."""
+        with self._path.open("ab") as file:
+            file.write(page.model_dump_json().encode() + b"\n")
+
+    def finish(self) -> None:
+        """Nothing is left to write: every page was written when it came."""
+
+
+def read_pages(path: Path) -> Iterator[PageResult]:
+    """Yield the pages of ``path`` one by one, validated.
+
+    Raises:
+        ContractViolated: a line is not a page, or the file was cut off; the message names the line.
+    """
+    with path.open("rb") as file:
+        for line_number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                raise ContractViolated(f"{path.name} is cut off in line {line_number}: run again to publish it anew.")
+            try:
+                yield PageResult.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors()[0]
+                place = ".".join(map(str, first["loc"])) or "the whole line"
+                raise ContractViolated(
+                    f"{path.name} line {line_number} is not a page: {place}: {first['msg']} "
+                    f"({error.error_count()} faults). Run again to publish it anew."
+                ) from error

@@ -1,0 +1,193 @@
+"""Image files as pages: which kinds are read, in what order a folder's pages stand, how one becomes pixels.
+
+Kinds are told apart by content, never by suffix. Knows neither PDF nor models.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from data_contracts.errors import RenderFailed, UnreadableDocument
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FileKind = Literal["pdf", "png", "jpeg", "tiff", "webp", "jpeg2000"]
+
+KINDS_IN_WORDS = "a PDF or an image (PNG, JPEG, TIFF, WebP, JPEG 2000)"
+
+HEAD_BYTES = 1024
+"""How far into a file its kind shows; a PDF may have that much before its header."""
+
+ASSUMED_DPI = 300.0
+"""For images that do not say. 300 is what scanners are set to for text."""
+
+LOWEST_BELIEVED_DPI = 100.0
+"""Lower claims (72, 96) are defaults of software, not measurements of a scan."""
+
+MAX_DECODED_MEGAPIXELS = 500
+"""Decoding more than this takes over 1.5 GB at once; a page of 100 x 70 cm at 400 dpi has 180."""
+
+FIRST_SIDEWAYS_ORIENTATION = 5
+"""EXIF orientations from here on exchange width and height."""
+
+_EXIF_ORIENTATION = 0x0112
+_UNEQUAL_RATIO = 0.02
+
+_MAGIC: tuple[tuple[bytes, int, FileKind], ...] = (
+    (b"\x89PNG\r\n\x1a\n", 0, "png"),
+    (b"\xff\xd8\xff", 0, "jpeg"),
+    (b"II*\0", 0, "tiff"),
+    (b"MM\0*", 0, "tiff"),
+    (b"II+\0", 0, "tiff"),
+    (b"MM\0+", 0, "tiff"),
+    (b"WEBP", 8, "webp"),
+    (b"\0\0\0\x0cjP  \r\n\x87\n", 0, "jpeg2000"),
+    (b"\xff\x4f\xff\x51", 0, "jpeg2000"),
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One page of an image source: a file, and which of its frames."""
+
+    path: Path
+    index: int = 0
+
+
+def kind_of(head: bytes) -> FileKind | None:
+    """Return what a file that begins with ``head`` is; None for anything that is not read here."""
+    for magic, offset, kind in _MAGIC:
+        if head[offset : offset + len(magic)] == magic:
+            return kind
+    return "pdf" if b"%PDF-" in head[:HEAD_BYTES] else None
+
+
+def file_kind(path: Path) -> FileKind | None:
+    """Return the kind of the file at ``path`` by its first bytes."""
+    with path.open("rb") as file:
+        return kind_of(file.read(HEAD_BYTES))
+
+
+def natural_key(name: str) -> tuple[tuple[str, int, str], ...]:
+    """Return a sort key under which page2 stands before page10; names that differ never compare equal."""
+    parts = re.findall(r"([^0-9]*)([0-9]*)", name.casefold())
+    return (*((text, int(number or -1), number) for text, number in parts), (name, 0, ""))
+
+
+def folder_files(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the page images of ``folder`` in natural order, and the names of all else, hidden files left out."""
+    images: list[Path] = []
+    ignored: list[str] = []
+    for path in sorted(folder.iterdir(), key=lambda path: natural_key(path.name)):
+        if path.name.startswith("."):
+            continue
+        if path.is_file() and file_kind(path) not in (None, "pdf"):
+            images.append(path)
+        else:
+            ignored.append(path.name)
+    return images, ignored
+
+
+def frames_of(source: Path) -> list[Frame]:
+    """Return the pages of an image file or of a folder of images, in order; only TIFF files have several.
+
+    Raises:
+        UnreadableDocument: an image's header is damaged.
+    """
+    files = folder_files(source)[0] if source.is_dir() else [source]
+    return [Frame(path, index) for path in files for index in range(_frame_count(path))]
+
+
+def _frame_count(path: Path) -> int:
+    with open_image(path) as image:
+        return int(getattr(image, "n_frames", 1)) if image.format == "TIFF" else 1
+
+
+def open_image(path: Path) -> Image:
+    """Open an image without decoding it; the caller closes it.
+
+    Raises:
+        UnreadableDocument: the header is damaged.
+    """
+    from PIL import Image as pillow
+
+    pillow.MAX_IMAGE_PIXELS = None  # our own limit is MAX_DECODED_MEGAPIXELS, checked before decoding
+    try:
+        return pillow.open(path)
+    except (OSError, ValueError, SyntaxError) as error:
+        raise UnreadableDocument(
+            f"{path.name} looks like {file_kind(path)} but cannot be opened ({error}). "
+            "It is damaged or cut off: get it again from its source, or leave it out."
+        ) from error
+
+
+def check_size(image: Image) -> None:
+    """Refuse an image that would fill the memory.
+
+    Raises:
+        RenderFailed: it has more than ``MAX_DECODED_MEGAPIXELS``.
+    """
+    megapixels = image.width * image.height / 1e6
+    if megapixels > MAX_DECODED_MEGAPIXELS:
+        raise RenderFailed(
+            f"the image has {image.width} x {image.height} pixels, {megapixels:.0f} Mpx; "
+            f"the limit is {MAX_DECODED_MEGAPIXELS}. Scale it down or cut it into pages."
+        )
+
+
+def orientation_of(image: Image) -> int:
+    """Return the EXIF orientation of ``image`` as opened, 1 to 8; 1 is upright."""
+    orientation = int(image.getexif().get(_EXIF_ORIENTATION, 1))
+    return orientation if 1 <= orientation <= 8 else 1
+
+
+def shown_dpi(image: Image) -> tuple[float, float]:
+    """Return the resolution of ``image`` across and down once it is upright [dpi]; ``ASSUMED_DPI`` if not credible."""
+    across, down = (float(value) for value in image.info.get("dpi") or (0, 0))
+    if min(across, down) < LOWEST_BELIEVED_DPI:
+        return ASSUMED_DPI, ASSUMED_DPI
+    return (down, across) if orientation_of(image) >= FIRST_SIDEWAYS_ORIENTATION else (across, down)
+
+
+def upright(image: Image) -> Image:
+    """Return ``image`` turned as its EXIF orientation asks."""
+    from PIL import ImageOps
+
+    return ImageOps.exif_transpose(image) or image
+
+
+def square_pixels(image: Image, dpi: tuple[float, float]) -> tuple[Image, float]:
+    """Return ``image`` with equal resolution both ways (fax pages have 204 x 98 dpi), and that resolution."""
+    horizontal, vertical = dpi
+    target = max(dpi)
+    if abs(horizontal - vertical) <= _UNEQUAL_RATIO * target:
+        return image, horizontal
+    size = (round(image.width * target / horizontal), round(image.height * target / vertical))
+    return eight_bits(image).resize(size), target
+
+
+def eight_bits(image: Image) -> Image:
+    """Return ``image`` as L or RGB with 8 bits a channel; transparent parts become white, as paper is."""
+    from PIL import Image as pillow
+
+    if image.mode.startswith(("I", "F")):
+        return _deep_grey(image)
+    if image.has_transparency_data:
+        layered = image.convert("RGBA")
+        return pillow.alpha_composite(pillow.new("RGBA", layered.size, "white"), layered).convert("RGB")
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
+
+
+def _deep_grey(image: Image) -> Image:
+    """Return grey of 9 to 32 bits or floats as 8 bits; the brightest pixel tells how many bits are in use."""
+    import numpy as np
+    from PIL import Image as pillow
+
+    values = np.clip(np.asarray(image, dtype=np.float64), 0, None)
+    brightest = max(float(values.max(initial=0.0)), 1.0)
+    white = 2.0 ** np.ceil(np.log2(brightest + 1)) - 1
+    return pillow.fromarray((values * (255 / white)).astype(np.uint8))

@@ -1,0 +1,227 @@
+"""``document.pdf``: the original pages, untouched, with an invisible text layer that can be searched and selected.
+
+A PDF is copied byte for byte and the text is appended to it as incremental updates, so that no stream of
+the original is ever decoded or written anew. It is rewritten (streams still verbatim) only where a copy
+cannot do: a selection of pages, a damaged file that MuPDF repaired, an encrypted file that opens without
+a password. Images become pages as ``embedded_image`` says. Equal input gives equal bytes: no dates, no
+random identifiers.
+
+A page that already has a text layer of its own keeps it and gets no second one, which would double every
+word; ``own_text_pages`` lists those pages. On them the words of the file may differ from the reading.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from data_contracts import glyphless_font
+from data_contracts.embedded_image import add_image_page
+from data_contracts.mupdf import POINTS_PER_INCH, mupdf
+from data_contracts.page_images import Frame, frames_of
+from data_contracts.result import PageResult
+from data_contracts.text_layer import FONT_RESOURCE, Affine, content_stream, planes_of
+
+BATCH_PAGES = 16
+"""Pages per incremental update: what is held in memory at once, images included."""
+
+OWN_TEXT_RATIO = 0.5
+"""A page whose own text has at least this share of the letters that were read has a text layer.
+
+A stamp or a page number over a scan is not one."""
+
+DROP_UNREACHABLE_OBJECTS = 1
+"""MuPDF's mildest clean-up: objects of unselected pages are left out, none is renumbered or recompressed."""
+
+
+class SearchablePdfWriter:
+    """Writes ``document.pdf`` page by page; holds at most ``BATCH_PAGES`` readings.
+
+    Invariant: after each batch the file at ``target`` is a complete PDF.
+    """
+
+    def __init__(
+        self, source: Path, kind: Literal["pdf", "image", "folder"], selected: Sequence[int], target: Path, digest: str
+    ) -> None:
+        """Begin ``target`` with the pages ``selected`` (1-based, ascending) of ``source``.
+
+        ``digest`` is the document's sha256; it becomes the file's identifier where it has none.
+        """
+        self._target = target
+        self._digest = digest
+        self._frames: list[Frame] | None = None
+        if kind == "pdf":
+            _copy_pages(source, selected, target)
+        else:
+            frames = frames_of(source)
+            self._frames = [frames[page_number - 1] for page_number in selected]
+        self._batch: list[PageResult] = []
+        self._written_pages = 0
+        self._font_xrefs: dict[int, int] = {}
+        self._descriptor_xref = 0
+        self.own_text_pages: list[int] = []
+
+    def add(self, page: PageResult) -> None:
+        """Append the text of the next selected page; of an image source, the page itself too."""
+        self._batch.append(page)
+        if len(self._batch) >= BATCH_PAGES:
+            self._flush()
+
+    def finish(self) -> None:
+        """Write what is left."""
+        if self._batch:
+            self._flush()
+
+    def _flush(self) -> None:
+        with mupdf() as pymupdf:
+            begins = self._frames is not None and not self._written_pages
+            document = pymupdf.open() if begins else pymupdf.open(self._target)
+            try:
+                for page in self._batch:
+                    self._write_page(pymupdf, document, page)
+                _save(pymupdf, document, self._target, self._digest)
+            finally:
+                document.close()
+            _settle(self._target)
+            pymupdf.TOOLS.store_shrink(100)
+        self._batch.clear()
+
+    def _write_page(self, pymupdf: Any, document: Any, page: PageResult) -> None:
+        index = self._written_pages
+        self._written_pages += 1
+        if self._frames is not None:
+            add_image_page(document, self._frames[index])
+        if not page.lines:
+            return
+        pdf_page = document.load_page(index)
+        if self._frames is None and _has_own_text(pdf_page, page):
+            self.own_text_pages.append(page.page_number)
+            return
+        stream = content_stream(page, _to_user_space(pymupdf, pdf_page, page))
+        if stream:
+            for plane in planes_of(page):
+                _add_font_resource(pymupdf, document, pdf_page, plane, self._font(document, plane))
+            _prepend_content(document, pdf_page, stream)
+
+    def _font(self, document: Any, plane: int) -> int:
+        """Return the object number of the plane's font, written when first asked for."""
+        if not self._descriptor_xref:
+            font_file = _add_stream(document, glyphless_font.font_file())
+            self._descriptor_xref = _add_object(document, glyphless_font.font_descriptor(font_file))
+        if plane not in self._font_xrefs:
+            cid_to_gid_map = _add_stream(document, glyphless_font.cid_to_gid_map(plane))
+            cid_font = glyphless_font.cid_font(plane, self._descriptor_xref, cid_to_gid_map)
+            to_unicode = _add_stream(document, glyphless_font.to_unicode_map(plane))
+            composite = glyphless_font.composite_font(_add_object(document, cid_font), to_unicode)
+            self._font_xrefs[plane] = _add_object(document, composite)
+        return self._font_xrefs[plane]
+
+
+def _copy_pages(source: Path, selected: Sequence[int], target: Path) -> None:
+    """Put the selected pages of ``source`` at ``target``: a plain copy where that is possible."""
+    with mupdf() as pymupdf, pymupdf.open(source) as document:
+        whole = list(selected) == list(range(1, document.page_count + 1))
+        encrypted = bool((document.metadata or {}).get("encryption"))
+        if whole and not encrypted and not document.is_repaired and document.can_save_incrementally():
+            shutil.copyfile(source, target)
+            return
+        if not whole:
+            document.select([page_number - 1 for page_number in selected])
+        document.save(
+            target,
+            garbage=0 if whole else DROP_UNREACHABLE_OBJECTS,
+            encryption=pymupdf.PDF_ENCRYPT_NONE,
+            no_new_id=True,
+            reproducible=True,
+        )
+
+
+def _rewritten(target: Path) -> Path:
+    return target.with_name(f"{target.name}.rewritten")
+
+
+def _save(pymupdf: Any, document: Any, target: Path, digest: str) -> None:
+    """Append the changes to ``target``; of a new or newly repaired document, write all of it beside."""
+    if "ID" not in document.xref_get_keys(-1):
+        document.xref_set_key(-1, "ID", f"[<{digest[:32]}> <{digest[:32]}>]")
+    settings = {"no_new_id": True, "reproducible": True}
+    if document.name and document.can_save_incrementally():
+        document.save(document.name, incremental=True, encryption=pymupdf.PDF_ENCRYPT_KEEP, **settings)
+    else:
+        document.save(_rewritten(target), **settings)
+
+
+def _settle(target: Path) -> None:
+    if _rewritten(target).exists():
+        _rewritten(target).replace(target)
+
+
+def _letters(text: str) -> int:
+    return sum(character.isalnum() for character in text)
+
+
+def _has_own_text(pdf_page: Any, page: PageResult) -> bool:
+    own = _letters(pdf_page.get_text("text"))
+    return own > 0 and own >= OWN_TEXT_RATIO * _letters(page.text)
+
+
+def _to_user_space(pymupdf: Any, pdf_page: Any, page: PageResult) -> Affine:
+    """Return the map from pixels of the upright page image to the page's user space.
+
+    Undoes, in this order: the turn that made the rendered page upright, the resolution, and what the
+    page itself asks for (/Rotate, CropBox, UserUnit).
+    """
+    low_level = pymupdf.mupdf
+    box, shown = low_level.FzRect(low_level.FzRect.Fixed_UNIT), low_level.FzMatrix()
+    low_level.pdf_page_transform(low_level.pdf_page_from_fz_page(pdf_page.this), box, shown)
+    to_points = pymupdf.Matrix(POINTS_PER_INCH / page.dpi, POINTS_PER_INCH / page.dpi)
+    user_space_to_shown = pymupdf.Matrix(shown.a, shown.b, shown.c, shown.d, shown.e, shown.f)
+    a, b, c, d, e, f = pymupdf.Matrix(*_to_rendered(page)) * to_points * ~user_space_to_shown
+    return a, b, c, d, e, f
+
+
+def _to_rendered(page: PageResult) -> Affine:
+    """Return the map from the upright page image back to the image as it was rendered [px]."""
+    width, height = float(page.width_px), float(page.height_px)
+    turned: dict[int, Affine] = {
+        0: (1.0, 0.0, 0.0, 1.0, 0.0, 0.0),
+        90: (0.0, -1.0, 1.0, 0.0, 0.0, width),
+        180: (-1.0, 0.0, 0.0, -1.0, width, height),
+        270: (0.0, 1.0, -1.0, 0.0, height, 0.0),
+    }
+    return turned[page.rotation]
+
+
+def _add_object(document: Any, text: str) -> int:
+    xref = int(document.get_new_xref())
+    document.update_object(xref, text)
+    return xref
+
+
+def _add_stream(document: Any, data: bytes) -> int:
+    xref = _add_object(document, "<<>>")
+    document.update_stream(xref, data)
+    return xref
+
+
+def _add_font_resource(pymupdf: Any, document: Any, pdf_page: Any, plane: int, font_xref: int) -> None:
+    """Name the font in the page's resources, which may be inherited or shared with other pages."""
+    low_level = pymupdf.mupdf
+    page_object = low_level.pdf_page_from_fz_page(pdf_page.this).obj()
+    pdf = low_level.pdf_get_bound_document(page_object)
+    resources = low_level.pdf_dict_get_inheritable(page_object, low_level.PDF_ENUM_NAME_Resources)
+    if not low_level.pdf_is_dict(resources):
+        resources = low_level.pdf_dict_put_dict(page_object, low_level.PDF_ENUM_NAME_Resources, 1)
+    fonts = low_level.pdf_dict_get(resources, low_level.PDF_ENUM_NAME_Font)
+    if not low_level.pdf_is_dict(fonts):
+        fonts = low_level.pdf_dict_put_dict(resources, low_level.PDF_ENUM_NAME_Font, 1)
+    name = f"{FONT_RESOURCE}{plane}"
+    low_level.pdf_dict_puts(fonts, name, low_level.pdf_new_indirect(pdf, font_xref, 0))
+
+
+def _prepend_content(document: Any, pdf_page: Any, stream: bytes) -> None:
+    """Let the page show ``stream`` first, where no operator of the page has changed the coordinates yet."""
+    streams = [_add_stream(document, stream), *pdf_page.get_contents()]
+    document.xref_set_key(pdf_page.xref, "Contents", f"[{' '.join(f'{xref} 0 R' for xref in streams)}]")

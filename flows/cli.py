@@ -1,0 +1,142 @@
+"""The command line. Imports only the standard library; each command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+EXIT_BAD_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+_EXIT_CODES = """\
+exit codes:
+  0 all documents published      10 unreadable document   20 a page has no reading   40 a promise is broken
+  2 wrong parameter              11 needs a password      30 state refused           50 storage unavailable
+  3 several different failures   12 no pages              31 other model             60 model unavailable
+  1 anything else                13 not a document        33 broken checksum
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; a known error is one line on standard error."""
+    options = _parser().parse_args(arguments)
+    from data_contracts.errors import TomeflowError
+    from flows.settings import silence_telemetry
+
+    silence_telemetry()
+    try:
+        return int(options.command(options))
+    except TomeflowError as error:
+        print(f"tomeflow: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("tomeflow: interrupted; finished chunks are kept, run the same command to go on", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tomeflow",
+        description="Digitize very long scanned documents: every page accounted for, memory flat, resumable.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_eval(commands)
+    _add_sample(commands)
+    _add_bench(commands)
+    return parser
+
+
+def _add_run(commands: Any) -> None:
+    run = commands.add_parser("run", help="digitize documents", description="Digitize each INPUT into OUT/<document>/.")
+    run.add_argument("inputs", nargs="+", metavar="INPUT", help="a PDF, an image, or a folder of page images")
+    run.add_argument(
+        "-o", "--output", default="out", metavar="OUT", help="where documents are published (default: out)"
+    )
+    run.add_argument("--pages", metavar="LIST", help="such as 1-20,35 (default: all)")
+    run.add_argument("--dpi", default="auto", metavar="auto|N", help="rendering resolution (default: the scan's own)")
+    run.add_argument("--chunk-pages", type=int, metavar="N", help="pages between two checkpoints (default: 16)")
+    run.add_argument("--window", type=int, metavar="N", help="pages held at full resolution (default: 8)")
+    run.add_argument("--lookahead", type=int, metavar="N", help="of those, pages after the current one (default: 0)")
+    run.add_argument("--top-k", type=int, metavar="N", help="far pages fetched when unsure (default: 4)")
+    run.add_argument("--model", choices=["compact"], help="which model reads (default: compact)")
+    run.add_argument("--format", metavar="LIST", help="of txt, pdf, jsonl (default: all)")
+    run.add_argument("--fresh", action="store_true", help="ignore what earlier runs finished")
+    run.add_argument("--json", action="store_true", help="print one JSON object and nothing else on standard output")
+    run.set_defaults(command=_run)
+
+
+def _add_eval(commands: Any) -> None:
+    evaluate = commands.add_parser("eval", help="compare a reading with the truth: CER and WER by page")
+    evaluate.add_argument("output", metavar="OUT", help="output folder of tomeflow run")
+    evaluate.add_argument("--truth", required=True, metavar="DIR", help="truth files, or one file with form feeds")
+    evaluate.add_argument("--document", metavar="ID", help="which document, if OUT holds several")
+    evaluate.add_argument(
+        "--skip-steps", default="", metavar="LIST", help="normalisation steps to leave out, such as 2,3"
+    )
+    evaluate.add_argument("--json", action="store_true", help="print one JSON object")
+    evaluate.set_defaults(command=_eval)
+
+
+def _add_sample(commands: Any) -> None:
+    sample = commands.add_parser("sample", help="draw a book that looks scanned, with its truth")
+    sample.add_argument("--pages", type=int, default=12, metavar="N")
+    sample.add_argument("--seed", type=int, default=1, metavar="S")
+    sample.add_argument("-o", "--output", required=True, metavar="FILE.pdf")
+    sample.set_defaults(command=_sample)
+
+
+def _add_bench(commands: Any) -> None:
+    bench = commands.add_parser("bench", help="measure: memory (kv), accuracy of the eyes (eyes)")
+    kinds = bench.add_subparsers(required=True, metavar="KIND")
+    for kind, text in (
+        ("kv", "memory and latency of SR-SWA beside its rivals"),
+        ("eyes", "accuracy beside other readers"),
+    ):
+        parser = kinds.add_parser(kind, help=text, add_help=False)
+        parser.add_argument("rest", nargs=argparse.REMAINDER)
+        parser.set_defaults(command=_bench, kind=kind)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from flows.run_command import run_documents
+
+    reports = run_documents(options)
+    if options.json:
+        print(json.dumps({"documents": [report.model_dump(exclude={"error", "exit_code"}) for report in reports]}))
+    from data_contracts.errors import BatchFailed
+
+    codes = {report.exit_code for report in reports} - {0}
+    return (codes.pop() if len(codes) == 1 else BatchFailed.exit_code) if codes else 0
+
+
+def _eval(options: argparse.Namespace) -> int:
+    from flows.evaluate import main as evaluate
+
+    return evaluate(options)
+
+
+def _sample(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from flows.sample import write_sample
+
+    print(write_sample(Path(options.output), options.pages, options.seed))
+    return 0
+
+
+def _bench(options: argparse.Namespace) -> int:
+    if options.kind == "kv":
+        from flows.benchmark import main as bench
+    else:
+        from flows.benchmark_eyes import main as bench
+    return bench(options.rest)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

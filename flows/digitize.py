@@ -1,0 +1,139 @@
+"""From one source to one published document: fetch, plan, encode, decode, collect, publish.
+
+Encoding runs ahead in threads, a bounded number of chunks; decoding is one chunk after another, since each
+starts from the state of the one before. Every chunk's persisted result is a checkpoint: run again after
+whatever happened, and what is finished is not done again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prefect import flow
+from prefect.context import get_run_context
+from prefect.futures import PrefectFuture
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from data_contracts.config import DigitizeConfig
+from data_contracts.document import ChunkRef, DocumentRef
+from data_contracts.errors import page_context
+from data_contracts.ledger import check_ledger
+from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult
+from flows.chunks import ChunkSteps
+from flows.single_flight import one_run_at_a_time
+from models.sr_swa.meter import process_peak_bytes
+from tasks import collect, ingest, plan, publish
+
+logger = logging.getLogger("tomeflow.digitize")
+
+# Chunks encoded beyond the one being decoded: enough that decoding never waits, few enough that features stay small.
+ENCODE_AHEAD_CHUNKS = 2
+ENCODE_WORKERS = 2
+
+
+@flow(
+    name="digitize-document",
+    flow_run_name="{source}",
+    task_runner=ThreadPoolTaskRunner(max_workers=ENCODE_WORKERS),
+    validate_parameters=True,
+)
+def digitize_document(
+    source: str, output: str = "out", config: DigitizeConfig | None = None, fresh: bool = False
+) -> DocumentReport:
+    """Digitize ``source`` (a PDF, an image, or a folder of page images) into ``output``/<document id>/.
+
+    Args:
+        source: path or URI of the document.
+        output: folder that holds published documents; the work folder lies inside.
+        config: what is read, how, and what is written; empty: the defaults.
+        fresh: ignore checkpoints of earlier runs.
+
+    Raises:
+        UnreadableDocument: the source is encrypted, empty or not a document.
+        LedgerUnbalanced: the pages that came out are not the selected ones; nothing is published.
+        StorageUnavailable: a checkpoint or an output could not be written.
+    """
+    config = config or DigitizeConfig()
+    started_at, started = datetime.now(UTC), time.monotonic()
+    work = Path(output) / ".tomeflow"
+    document, local_path = ingest.fetch_document(source, work / "spool")
+    with page_context(document=document.document_id), one_run_at_a_time(work / "locks", document.document_id):
+        selected = plan.parse_pages(config.pages, document.page_count)
+        logger.info("%s: %d pages", document.document_id, len(selected), extra={"page_total": len(selected)})
+        steps = ChunkSteps(document, local_path, config.reading, work, fresh=fresh)
+        checkpoints = decode_in_order(steps, plan.plan_chunks(selected, config.chunk_pages))
+        chunks = _stored_chunks(steps, checkpoints)
+        counts = check_ledger(selected, (page for chunk in chunks() for page in chunk.pages))
+        seconds = time.monotonic() - started
+        run = collect.RunRecord(
+            run_id=str(get_run_context().flow_run.id),
+            model_fingerprint=steps.model.fingerprint,
+            started_at=started_at,
+            seconds=seconds,
+            selected_pages=len(selected),
+            peak_memory_bytes=process_peak_bytes(),
+        )
+        collect.collect_document(work / "warehouse.duckdb", document, config.reading, run, chunks())
+        folder = _publish(document, local_path, Path(output), config, run, selected, counts, chunks)
+    return DocumentReport(
+        id=document.document_id,
+        output=str(folder),
+        pages=len(selected),
+        status_counts=counts,
+        seconds=round(seconds, 3),
+        pages_per_second=round(len(selected) / seconds, 3),
+        peak_memory_bytes=process_peak_bytes(),
+        published=True,
+    )
+
+
+def decode_in_order(steps: ChunkSteps, chunks: Sequence[ChunkRef]) -> list[ChunkCheckpoint]:
+    """Encode a bounded number of chunks ahead and decode one after another; return every checkpoint."""
+    lookahead_chunks = -(-steps.reading.sr_swa.lookahead_pages // min(len(c.page_numbers) for c in chunks))
+    ahead = max(ENCODE_AHEAD_CHUNKS, lookahead_chunks)
+    encoding: list[PrefectFuture[dict[str, object]]] = []
+    checkpoints: list[ChunkCheckpoint] = []
+    for index in range(len(chunks)):
+        while len(encoding) < min(len(chunks), index + 1 + ahead):
+            encoding.append(steps.submit_encode(chunks[len(encoding)]))
+        needed = encoding[index : index + 1 + lookahead_chunks]
+        checkpoints.append(steps.decode(chunks[index], [future.result() for future in needed], checkpoints))
+        numbers = chunks[index].page_numbers
+        logger.info("pages %d-%d done", numbers[0], numbers[-1], extra={"page_numbers": numbers})
+    return checkpoints
+
+
+def _stored_chunks(steps: ChunkSteps, checkpoints: Sequence[ChunkCheckpoint]) -> Callable[[], Iterator[ChunkResult]]:
+    """Return a reader of the chunks' results that holds one chunk at a time, however long the document."""
+    return lambda: (steps.stored_result(checkpoint) for checkpoint in checkpoints)
+
+
+def _publish(
+    document: DocumentRef,
+    local_path: Path,
+    output: Path,
+    config: DigitizeConfig,
+    run: collect.RunRecord,
+    selected: Sequence[int],
+    counts: dict[str, int],
+    chunks: Callable[[], Iterator[ChunkResult]],
+) -> Path:
+    def pages() -> Iterator[PageResult]:
+        return (page for chunk in chunks() for page in chunk.pages)
+
+    folder = output / document.document_id
+    fields = {
+        "document": document.model_dump(mode="json", exclude={"uri"}),
+        "config": config.reading.model_dump(mode="json"),
+        "config_sha256": config.reading.sha256,
+        "model_fingerprint": run.model_fingerprint,
+        "selected_pages": list(selected),
+        "status_counts": counts,
+    }
+    run_fields = {"source": document.uri, "chunk_pages": config.chunk_pages, **run.model_dump(mode="json")}
+    publish.publish_document(document, local_path, pages, folder, config.formats, fields, run_fields)
+    return folder

@@ -1,0 +1,109 @@
+"""``tomeflow run``: options to configuration, documents one after another, a table at the end."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from typing import Any
+
+from pydantic import ValidationError
+
+from data_contracts.config import DigitizeConfig
+from data_contracts.errors import ConfigError, PageFailed, TomeflowError
+from data_contracts.result import DocumentReport
+from flows.prefect_server import prefect_api
+from flows.progress import Progress
+from flows.settings import read_settings
+
+UNEXPECTED_EXIT_CODE = 1
+
+logger = logging.getLogger("tomeflow.digitize")
+
+
+def read_config(options: argparse.Namespace) -> DigitizeConfig:
+    """Return the configuration that the command line asks for; what it leaves out keeps its default.
+
+    Raises:
+        ConfigError: lists every wrong value.
+    """
+    dpi = None if options.dpi == "auto" else options.dpi
+    sr_swa = {"window_pages": options.window, "lookahead_pages": options.lookahead, "top_k": options.top_k}
+    values = {
+        "reading": _given(
+            model=options.model, render=_given(dpi=dpi), sr_swa={k: v for k, v in sr_swa.items() if v is not None}
+        ),
+        **_given(
+            pages=options.pages,
+            chunk_pages=options.chunk_pages,
+            formats=options.format.split(",") if options.format else None,
+        ),
+    }
+    try:
+        return DigitizeConfig.model_validate(values)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']} (given: {fault['input']!r})"
+            for fault in error.errors()
+        )
+        raise ConfigError(f"{wrong}. See tomeflow run --help.") from None
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def run_documents(options: argparse.Namespace) -> list[DocumentReport]:
+    """Digitize every input; one that fails is reported and never stops another."""
+    config = read_config(options)
+    settings = read_settings(options.output)
+    with prefect_api(settings.work_folder, settings.prefect_api_url):
+        reports = [_run_document(source, options, config) for source in options.inputs]
+    _print_table(reports)
+    return reports
+
+
+def _run_document(source: str, options: argparse.Namespace, config: DigitizeConfig) -> DocumentReport:
+    from flows.digitize import digitize_document
+
+    try:
+        with Progress():
+            report: DocumentReport = digitize_document(source, options.output, config, options.fresh)
+    except TomeflowError as error:
+        return _failed(source, str(error), error.exit_code)
+    except Exception as error:  # the batch goes on; the cause is shown whole for a report to the developers
+        logging.getLogger("tomeflow").exception("%s", source)
+        return _failed(source, f"{type(error).__name__}: {error}", UNEXPECTED_EXIT_CODE)
+    if report.status_counts["failed"]:
+        unread = f"{report.status_counts['failed']} pages have no reading; see {report.output}/pages.jsonl"
+        return report.model_copy(update={"error": unread, "exit_code": PageFailed.exit_code})
+    return report
+
+
+def _failed(source: str, error: str, exit_code: int) -> DocumentReport:
+    return DocumentReport(
+        id=source,
+        output="",
+        pages=0,
+        status_counts={},
+        seconds=0,
+        pages_per_second=0,
+        peak_memory_bytes=0,
+        published=False,
+        error=error,
+        exit_code=exit_code,
+    )
+
+
+def _print_table(reports: list[DocumentReport]) -> None:
+    """Say on standard error what became of each document."""
+    for report in reports:
+        if report.published:
+            counts = ", ".join(f"{count} {status}" for status, count in report.status_counts.items() if count)
+            print(
+                f"{report.output}: {report.pages} pages ({counts}), {report.pages_per_second:.2f} pages/s, "
+                f"peak memory {report.peak_memory_bytes / 1e6:.0f} MB",
+                file=sys.stderr,
+            )
+        if report.error:
+            print(f"tomeflow: {report.id}: {report.error}", file=sys.stderr)

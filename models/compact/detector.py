@@ -1,0 +1,83 @@
+"""Finds text lines on a page: PP-OCRv6's line detector and RapidOCR's DB post-processing.
+
+Knows nothing of reading order or characters. A page is shrunk until its longer side is ``side_px``, never
+enlarged; its right and bottom edge are padded, not stretched, to the network's multiple of 32 px.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from data_contracts.geometry import Quad
+from models.compact.onnx_weights import open_detector
+
+STRIDE_PX = 32
+"""The network halves the image five times."""
+MAX_LINES = 5000
+"""Above any real page, so that no line is lost to a cap; RapidOCR's 1,000 is reached by dense directories."""
+PROBABILITY_THRESHOLD = 0.3
+BOX_THRESHOLD = 0.5
+UNCLIP_RATIO = 1.6
+"""The three of rapidocr 3.10.0's configuration for these weights."""
+
+
+class LineDetector:
+    """Finds the text lines of one page at a time; the same pixels give the same lines."""
+
+    def __init__(self, side_px: int, threads: int, folder: Path | None = None) -> None:
+        """Open the network for images of at most ``side_px``.
+
+        Raises:
+            ModelUnavailable: the weights are missing or not the expected ones.
+        """
+        from rapidocr.ch_ppocr_det.utils import DBPostProcess
+
+        self._side_px = side_px
+        self._session = open_detector(threads, folder)
+        self._boxes = DBPostProcess(
+            thresh=PROBABILITY_THRESHOLD,
+            box_thresh=BOX_THRESHOLD,
+            max_candidates=MAX_LINES,
+            unclip_ratio=UNCLIP_RATIO,
+            use_dilation=True,
+        )
+
+    def detect(self, pixels: npt.NDArray[np.uint8]) -> list[Quad]:
+        """Return the lines on ``pixels`` [height, width, 3] in no useful order.
+
+        Corners are page pixels: top left, top right, bottom right, bottom left on the page, whichever way the text runs.
+        """
+        image, scale = _fit(pixels, self._side_px)
+        probability = self._session.run(None, {"x": _normalise(image)})[0]
+        height_px, width_px = pixels.shape[:2]
+        whole_px = (image.shape[0] / scale, image.shape[1] / scale)
+        found, _ = self._boxes(probability, whole_px)
+        return [_clip(corners, width_px, height_px) for corners in found]
+
+
+def _fit(pixels: npt.NDArray[np.uint8], side_px: int) -> tuple[npt.NDArray[np.uint8], float]:
+    """Return ``pixels`` shrunk to ``side_px`` and padded to the stride, and the scale used."""
+    import cv2
+
+    height_px, width_px = pixels.shape[:2]
+    scale = min(1.0, side_px / max(height_px, width_px))
+    if scale < 1:
+        size = (max(1, round(width_px * scale)), max(1, round(height_px * scale)))
+        pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+    bottom, right = (math.ceil(side / STRIDE_PX) * STRIDE_PX - side for side in pixels.shape[:2])
+    return np.asarray(cv2.copyMakeBorder(pixels, 0, bottom, 0, right, cv2.BORDER_REPLICATE), np.uint8), scale
+
+
+def _normalise(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """Return RGB ``image`` as float32 [1, 3, height, width] in -1..1, blue first as the network learnt it."""
+    channels = image[:, :, ::-1].transpose(2, 0, 1)[None]
+    return np.ascontiguousarray(channels, np.float32) / np.float32(127.5) - np.float32(1)
+
+
+def _clip(corners: npt.NDArray[np.float32], width_px: int, height_px: int) -> Quad:
+    points = [(min(max(float(x), 0), width_px - 1), min(max(float(y), 0), height_px - 1)) for x, y in corners]
+    return points[0], points[1], points[2], points[3]

@@ -1,0 +1,77 @@
+"""Read one chunk: a state in, a state out, the pages in between.
+
+Chunks of a document are decoded one after another, since each starts from the state of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from data_contracts.config import ReadingConfig
+from data_contracts.document import ChunkRef, FeaturesRef, StateRef
+from data_contracts.result import ChunkCheckpoint, ChunkResult
+from models.features import read_features
+from models.sr_swa.continuous import ContinuousDecoder
+from models.sr_swa.protocol import EncodedPage, FailedPage, OcrModel
+from models.sr_swa.state import ReferenceState, load_state, state_bytes
+from tasks import storage
+
+
+def decode_chunk(
+    chunk: ChunkRef,
+    features: Sequence[FeaturesRef],
+    model: OcrModel,
+    reading: ReadingConfig,
+    previous: StateRef | None,
+    work_folder: str,
+    name: str,
+) -> ChunkCheckpoint:
+    """Decode the pages of ``chunk`` from the state ``previous`` and return where result and new state lie.
+
+    ``features`` are those of the chunk and of the chunks that its lookahead reaches into; pages after the
+    chunk are seen, not read. ``name`` becomes part of the file names.
+
+    Raises:
+        StateRefused: the previous state or the features are damaged or belong to another model.
+        StorageUnavailable: the result could not be written.
+    """
+    state = _load_state(previous, model, reading, work_folder)
+    decoder = ContinuousDecoder(model, reading.sr_swa, state, config_sha256=reading.sha256)
+    pages = tuple(decoder.decode(_encoded_pages(features, work_folder), chunk.page_numbers[-1]))
+    state_ref = _store_state(decoder.state(), work_folder, name)
+    result = ChunkResult(pages=pages, state=state_ref, timings=decoder.take_timings())
+    data = result.model_dump_json().encode()
+    digest = storage.sha256_bytes(data)
+    uri = f"chunks/{name}.json"
+    storage.write_bytes(storage.join(work_folder, uri), data)
+    return ChunkCheckpoint(
+        chunk_number=chunk.chunk_number,
+        page_numbers=chunk.page_numbers,
+        result_uri=uri,
+        result_sha256=digest,
+        state=state_ref,
+    )
+
+
+def _encoded_pages(features: Sequence[FeaturesRef], work_folder: str) -> Iterator[EncodedPage | FailedPage]:
+    for ref in features:
+        yield from read_features(storage.read_verified(storage.join(work_folder, ref.uri), ref.sha256))
+
+
+def _load_state(
+    previous: StateRef | None, model: OcrModel, reading: ReadingConfig, work_folder: str
+) -> ReferenceState | None:
+    if previous is None:
+        return None
+    data = storage.read_bytes(storage.join(work_folder, previous.uri))
+    return load_state(
+        data, fingerprint=model.fingerprint, config_sha256=reading.sha256, expected_sha256=previous.sha256
+    )
+
+
+def _store_state(state: ReferenceState, work_folder: str, name: str) -> StateRef:
+    data = state_bytes(state)
+    digest = storage.sha256_bytes(data)
+    uri = f"states/{name}-{digest[:16]}.safetensors"
+    storage.write_bytes(storage.join(work_folder, uri), data)
+    return StateRef(uri=uri, sha256=digest, size_bytes=len(data), next_page_number=state.next_page_number)

@@ -1,0 +1,118 @@
+"""Turns what the user names into a document: what kind it is, how many pages it has, what its bytes hash to.
+
+The kind is told by content, never by suffix. A damaged PDF that MuPDF can repair is a document; one that
+has no page to show, or wants a password, is not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from data_contracts.document import DocumentRef, document_id
+from data_contracts.errors import EmptyDocument, EncryptedDocument, NotADocument, TomeflowError, UnreadableDocument
+from data_contracts.mupdf import mupdf
+from data_contracts.page_images import KINDS_IN_WORDS, file_kind, folder_files, frames_of
+from tasks import storage
+
+LOGGER = logging.getLogger("tomeflow.ingest")
+
+GET_IT_AGAIN = "Get the file again from its source, or try to repair it (qpdf damaged.pdf repaired.pdf)."
+
+
+def fetch_document(uri: str, spool: Path) -> tuple[DocumentRef, Path]:
+    """Return the document at ``uri`` and a local path to it; remote sources are copied into ``spool``.
+
+    Raises:
+        UnreadableDocument: it is missing or too damaged.
+        EncryptedDocument: it needs a password.
+        EmptyDocument: it has no pages.
+        NotADocument: it is neither a PDF nor an image.
+        StorageUnavailable: it cannot be fetched.
+    """
+    try:
+        path = storage.spool(uri, spool)
+        with storage.storage_errors(uri, "read"):
+            return (_folder_document if path.is_dir() else _file_document)(uri, path), path
+    except FileNotFoundError as error:
+        raise UnreadableDocument(f"there is no file or folder {uri}. Check its spelling.") from error
+
+
+def _file_document(uri: str, path: Path) -> DocumentRef:
+    if not path.stat().st_size:
+        raise NotADocument(f"{path.name} is empty (0 bytes); expected {KINDS_IN_WORDS}.")
+    kind = file_kind(path)
+    if kind is None:
+        raise NotADocument(f"{path.name} is not {KINDS_IN_WORDS}, whatever its name says.")
+    page_count = _pdf_page_count(path) if kind == "pdf" else len(frames_of(path))
+    sha256 = storage.sha256_file(str(path))
+    return DocumentRef(
+        document_id=document_id(path.name, sha256),
+        uri=_absolute(uri),
+        sha256=sha256,
+        page_count=page_count,
+        kind="pdf" if kind == "pdf" else "image",
+    )
+
+
+def _folder_document(uri: str, path: Path) -> DocumentRef:
+    """Return a folder of page images as one document; its sha256 is over the names and digests of the pages."""
+    name = PurePosixPath(_absolute(uri).rstrip("/")).name
+    images, ignored = folder_files(path)
+    if ignored:
+        LOGGER.warning("%s: left out, since not page images: %s", name, ", ".join(ignored))
+    if not images:
+        raise EmptyDocument(f"the folder {name} holds no page images (PNG, JPEG, TIFF, WebP, JPEG 2000).")
+    digest = hashlib.sha256()
+    for image in images:
+        digest.update(f"{image.name}\0{storage.sha256_file(str(image))}\n".encode())
+    sha256 = digest.hexdigest()
+    return DocumentRef(
+        document_id=document_id(name, sha256),
+        uri=_absolute(uri),
+        sha256=sha256,
+        page_count=len(frames_of(path)),
+        kind="folder",
+    )
+
+
+def _absolute(uri: str) -> str:
+    path = storage.local_path(uri)
+    return str(path) if path is not None else uri
+
+
+def _pdf_page_count(path: Path) -> int:
+    with mupdf() as pymupdf:
+        try:
+            with pymupdf.open(path, filetype="pdf") as document:
+                if document.needs_pass:
+                    raise EncryptedDocument(
+                        f"{path.name} needs a password. Remove it first: qpdf --decrypt --password=PASSWORD "
+                        f"{path.name} decrypted.pdf, then digitize decrypted.pdf."
+                    )
+                page_count = int(document.page_count)
+                if not page_count:
+                    raise EmptyDocument(f"{path.name} is a PDF without pages. {GET_IT_AGAIN}")
+                _check_that_a_page_opens(document, page_count, path.name)
+                return page_count
+        except TomeflowError:
+            raise
+        except Exception as error:  # MuPDF's errors share no class below this one
+            raise UnreadableDocument(f"{path.name} is a PDF too damaged to open ({error}). {GET_IT_AGAIN}") from error
+
+
+def _check_that_a_page_opens(document: Any, page_count: int, name: str) -> None:
+    """Refuse a PDF in which no page can be found; single damaged pages fail later, on their own."""
+    error: Exception | None = None
+    for page_index in range(page_count):
+        try:
+            document.load_page(page_index)
+        except Exception as failure:
+            error = failure
+        else:
+            return
+    raise UnreadableDocument(
+        f"{name} says it has {page_count} pages, but none of them can be opened ({error}). {GET_IT_AGAIN}"
+    )

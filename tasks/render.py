@@ -1,0 +1,194 @@
+"""Turns pages into pixels: PDF pages through MuPDF, image files through Pillow, one page at a time.
+
+A scanned page is rendered on its own pixel grid, never enlarged: the scan holds no more than that.
+Everything a page asks for on its way to the screen (/Rotate, CropBox, EXIF orientation) is done here;
+whether the text then stands upright is for the model to find out.
+"""
+
+from __future__ import annotations
+
+from math import hypot, sqrt
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from data_contracts.config import RenderConfig
+from data_contracts.errors import RenderFailed, TomeflowError, page_context
+from data_contracts.mupdf import POINTS_PER_INCH, mupdf
+from data_contracts.page_images import (
+    Frame,
+    check_size,
+    eight_bits,
+    frames_of,
+    open_image,
+    shown_dpi,
+    square_pixels,
+    upright,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from PIL.Image import Image
+
+    from models.sr_swa.protocol import PageImage
+
+DRAWN_PAGE_DPI = 300.0
+"""For pages that are drawn, not scanned: what OCR is used to."""
+
+SCAN_DPI_LIMIT = 400.0
+"""Finer scans are rendered at this: text gains nothing, memory and time double."""
+
+SMALL_PAGE_PX = 3000.0
+"""... unless that leaves the longer side shorter than this: then the claimed page size is the odd one."""
+
+SCAN_AREA_RATIO = 0.5
+"""An image that covers at least this share of the page makes it a scan."""
+
+REOPEN_AFTER_PAGES = 32
+"""MuPDF keeps what it parsed of a document until it is closed."""
+
+LEAST_SIDE_PX = 1
+
+_MARKS_OF_A_DRAWN_PAGE = frozenset({"fill-text", "stroke-text", "fill-path", "stroke-path", "fill-shade"})
+
+
+class PageSource:
+    """The pages of one document on a local path; a context manager. Invariant: memory does not grow with pages."""
+
+    def __init__(self, path: Path, kind: Literal["pdf", "image", "folder"], config: RenderConfig) -> None:
+        """Open lazily: nothing is read before the first page is asked for."""
+        self._path = path
+        self._kind = kind
+        self._config = config
+        self._document: Any = None
+        self._rendered_pages = 0
+        self._frames: list[Frame] = []
+        self._image: Image | None = None
+        self._image_path: Path | None = None
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close what is open."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the document or image; a later ``render`` opens it again."""
+        self._close_document()
+        if self._image is not None:
+            self._image.close()
+        self._image = self._image_path = None
+
+    def render(self, page_number: int) -> PageImage:
+        """Return page ``page_number`` (1-based) as RGB pixels and the resolution they have.
+
+        Raises:
+            RenderFailed: the page is damaged or too large; the other pages are not affected.
+        """
+        from models.sr_swa.protocol import PageImage
+
+        with page_context(page_number=page_number):
+            try:
+                pixels, dpi = (self._pdf_page if self._kind == "pdf" else self._image_page)(page_number)
+            except TomeflowError:
+                raise
+            except MemoryError as error:
+                raise RenderFailed("no memory for its pixels: lower max_page_megapixels or give --dpi.") from error
+            except Exception as error:  # damaged pages make MuPDF and Pillow raise whatever they met first
+                raise RenderFailed(
+                    f"could not be rendered ({error}). It is probably damaged; repair the file "
+                    "(qpdf damaged.pdf repaired.pdf) or get it again, or leave the page out with --pages."
+                ) from error
+        return PageImage(page_number=page_number, pixels=pixels, dpi=dpi)
+
+    def _pdf_page(self, page_number: int) -> tuple[npt.NDArray[np.uint8], float]:
+        import numpy as np
+
+        with mupdf() as pymupdf:
+            if self._document is None or self._rendered_pages >= REOPEN_AFTER_PAGES:
+                self._close_document()
+                self._document = pymupdf.open(self._path)
+                self._rendered_pages = 0
+            self._rendered_pages += 1
+            page = self._document.load_page(page_number - 1)
+            dpi = _capped(
+                self._config.dpi or page_dpi(page), page.rect.width, page.rect.height, self._config.max_page_megapixels
+            )
+            zoom = dpi / POINTS_PER_INCH
+            pixmap = page.get_pixmap(matrix=pymupdf.Matrix(zoom, zoom), colorspace=pymupdf.csRGB, alpha=False)
+            rows = np.frombuffer(pixmap.samples_mv, dtype=np.uint8).reshape(pixmap.height, pixmap.stride)
+            pixels = rows[:, : pixmap.width * 3].reshape(pixmap.height, pixmap.width, 3).copy()
+            pymupdf.TOOLS.store_shrink(100)
+        return pixels, dpi
+
+    def _close_document(self) -> None:
+        if self._document is not None:
+            with mupdf() as pymupdf:
+                self._document.close()
+                pymupdf.TOOLS.store_shrink(100)
+        self._document = None
+
+    def _image_page(self, page_number: int) -> tuple[npt.NDArray[np.uint8], float]:
+        import numpy as np
+
+        self._frames = self._frames or frames_of(self._path)
+        image = self._frame(self._frames[page_number - 1])
+        check_size(image)
+        dpi_both_ways = shown_dpi(image)
+        shown, own_dpi = square_pixels(upright(image), dpi_both_ways)
+        points = [side * POINTS_PER_INCH / own_dpi for side in shown.size]
+        dpi = _capped(self._config.dpi or own_dpi, *points, self._config.max_page_megapixels)
+        if dpi != own_dpi:
+            sides = (max(round(side * dpi / own_dpi), LEAST_SIDE_PX) for side in shown.size)
+            shown = eight_bits(shown).resize((next(sides), next(sides)), reducing_gap=3.0)
+        return np.array(eight_bits(shown).convert("RGB")), dpi
+
+    def _frame(self, frame: Frame) -> Image:
+        """Return the image at ``frame``; the file stays open, since finding frame n of a TIFF means walking n."""
+        if self._image is None or self._image_path != frame.path:
+            if self._image is not None:
+                self._image.close()
+            self._image, self._image_path = open_image(frame.path), frame.path
+        self._image.seek(frame.index)
+        return self._image
+
+
+def page_dpi(page: Any) -> float:
+    """Return the resolution at which the PyMuPDF ``page`` shows all it has, and no more [dpi].
+
+    The finest of the images that cover ``SCAN_AREA_RATIO`` of the page decides; drawn text or lines
+    beside them ask for at least ``DRAWN_PAGE_DPI``.
+    """
+    area = abs(page.rect.width * page.rect.height)
+    scans = [image for image in page.get_image_info() if _shown_area(image, page) >= SCAN_AREA_RATIO * area]
+    if not scans:
+        return DRAWN_PAGE_DPI
+    own = max(_image_dpi(image) for image in scans)
+    limit = max(SCAN_DPI_LIMIT, SMALL_PAGE_PX * POINTS_PER_INCH / max(page.rect.width, page.rect.height))
+    is_drawn_too = any(mark in _MARKS_OF_A_DRAWN_PAGE for mark, *_ in page.get_bboxlog())
+    return min(max(own, DRAWN_PAGE_DPI) if is_drawn_too else own, limit)
+
+
+def _shown_area(image: dict[str, Any], page: Any) -> float:
+    left, top, right, bottom = image["bbox"]
+    width = min(right, page.rect.x1) - max(left, page.rect.x0)
+    height = min(bottom, page.rect.y1) - max(top, page.rect.y0)
+    return max(width, 0.0) * max(height, 0.0)
+
+
+def _image_dpi(image: dict[str, Any]) -> float:
+    """Return the finer of an image's two resolutions on the page [dpi]."""
+    a, b, c, d, _, _ = image["transform"]
+    sides = ((image["width"], hypot(a, b)), (image["height"], hypot(c, d)))
+    return max(float(pixels * POINTS_PER_INCH / points) for pixels, points in sides if points > 0)
+
+
+def _capped(dpi: float, width_pt: float, height_pt: float, megapixels: float) -> float:
+    """Return ``dpi``, or less where the page would have more than ``megapixels``."""
+    pixels = width_pt * height_pt * (dpi / POINTS_PER_INCH) ** 2
+    return dpi if pixels <= megapixels * 1e6 else dpi * sqrt(megapixels * 1e6 / pixels)

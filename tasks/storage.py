@@ -1,0 +1,302 @@
+"""Everything that is read or written by URI: local paths now, ``s3://`` and other fsspec systems alike.
+
+A file that exists under its final name is complete: local files are written beside and renamed, remote ones
+in a single request (an fsspec file opened for writing publishes what it has even after an exception).
+Credentials and endpoints are s3fs's own business, from the usual AWS variables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+from uuid import uuid4
+
+from data_contracts.errors import BrokenChecksum, StorageUnavailable, TomeflowError
+
+READ_BYTES = 1 << 20
+"""Portion in which files are hashed and copied."""
+
+SPOOL_CAP_BYTES = 20 << 30
+"""Local copies of remote sources are dropped, longest unused first, beyond this much."""
+
+
+def _filesystem(uri: str) -> tuple[Any, str]:
+    import fsspec
+
+    filesystem, path = fsspec.core.url_to_fs(uri)
+    return filesystem, str(path)
+
+
+def local_path(uri: str) -> Path | None:
+    """Return the path behind a local URI, absolute; None for a remote one."""
+    filesystem, path = _filesystem(uri)
+    return Path(path) if "file" in _protocols(filesystem) else None
+
+
+def _protocols(filesystem: Any) -> tuple[str, ...]:
+    protocol = filesystem.protocol
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
+
+
+@contextmanager
+def storage_errors(uri: str, action: str) -> Iterator[None]:
+    """Turn what a file system or its client raises into ``StorageUnavailable``.
+
+    A missing or already existing file is an answer, not a failure: ``FileNotFoundError`` and
+    ``FileExistsError`` pass.
+    """
+    try:
+        yield
+    except (TomeflowError, FileNotFoundError, FileExistsError):
+        raise
+    except Exception as error:
+        if not isinstance(error, OSError) and local_path(uri) is not None:
+            raise  # a fault of ours; only clients of remote storage fail with errors of their own
+        raise StorageUnavailable(f"could not {action} {uri}: {error}{_room_left(uri)}") from error
+
+
+def _room_left(uri: str) -> str:
+    """Return how much room the file system of a local ``uri`` has, and what to do."""
+    path = local_path(uri)
+    if path is None:
+        return ". Check that the endpoint answers and the credentials allow it, then run again: finished work is kept."
+    place = next((parent for parent in (path, *path.parents) if parent.exists()), Path("/"))
+    usage = shutil.disk_usage(place)
+    return (
+        f" ({usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB free there). "
+        "Make room or choose another folder, check its permissions, then run again: finished work is kept."
+    )
+
+
+def join(uri: str, *parts: str) -> str:
+    """Return the URI of something below ``uri``."""
+    return "/".join((uri.rstrip("/"), *parts))
+
+
+def is_folder(uri: str) -> bool:
+    """Return whether ``uri`` is a folder (in an object store: a prefix of something)."""
+    filesystem, path = _filesystem(uri)
+    with storage_errors(uri, "look at"):
+        return bool(filesystem.isdir(path))
+
+
+def file_names(uri: str) -> list[str]:
+    """Return the names of the files directly in a folder, sorted."""
+    filesystem, path = _filesystem(uri)
+    with storage_errors(uri, "list"):
+        entries = filesystem.ls(path, detail=True)
+    return sorted(PurePosixPath(entry["name"]).name for entry in entries if entry["type"] == "file")
+
+
+def read_bytes(uri: str) -> bytes:
+    """Return the content of ``uri``.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        StorageUnavailable: it cannot be read.
+    """
+    filesystem, path = _filesystem(uri)
+    with storage_errors(uri, "read"):
+        return bytes(filesystem.cat_file(path))
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Return the digest of ``data``."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_verified(uri: str, sha256: str) -> bytes:
+    """Return the content of ``uri`` if it is what was written there.
+
+    Raises:
+        BrokenChecksum: the file is gone, or its bytes are not the ones that were written.
+        StorageUnavailable: it cannot be read.
+    """
+    try:
+        data = read_bytes(uri)
+    except FileNotFoundError as error:
+        raise BrokenChecksum(f"{uri} is gone. Run again: what is missing is made anew.") from error
+    found = sha256_bytes(data)
+    if found != sha256:
+        raise BrokenChecksum(
+            f"{uri} has sha256 {found[:12]}, {sha256[:12]} was written: it is damaged. "
+            "Run again: what is damaged is made anew; check the disk if it happens twice."
+        )
+    return data
+
+
+def trim_folder(folder: Path, cap_bytes: int) -> None:
+    """Delete the files below ``folder`` that were written longest ago, until ``cap_bytes`` are left."""
+    files = [(path.stat(), path) for path in folder.rglob("*") if path.is_file()]
+    excess = sum(stat.st_size for stat, _ in files) - cap_bytes
+    for stat, path in sorted(files, key=lambda entry: entry[0].st_mtime_ns):
+        if excess <= 0:
+            return
+        path.unlink(missing_ok=True)
+        excess -= stat.st_size
+
+
+def write_bytes(uri: str, data: bytes) -> None:
+    """Put ``data`` at ``uri``, replacing what was there; a reader sees the old or the new, never a part.
+
+    Raises:
+        StorageUnavailable: there is no room, no permission or no answer.
+    """
+    path = local_path(uri)
+    with storage_errors(uri, "write"):
+        if path is None:
+            filesystem, remote = _filesystem(uri)
+            filesystem.pipe_file(remote, data)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = _part_of(path)
+        try:
+            part.write_bytes(data)
+            _settle(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def write_exclusive(uri: str, data: bytes) -> None:
+    """Put ``data`` at ``uri`` if nothing is there: of several writers one wins.
+
+    Raises:
+        FileExistsError: something is there already.
+        StorageUnavailable: there is no room, no permission or no answer.
+    """
+    path = local_path(uri)
+    with storage_errors(uri, "write"):
+        if path is None:
+            filesystem, remote = _filesystem(uri)
+            filesystem.pipe_file(remote, data, mode="create")
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = _part_of(path)
+        try:
+            part.write_bytes(data)
+            _sync(part)
+            path.hardlink_to(part)  # unlike a rename, fails when the name is taken
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def move_in(source: Path, uri: str) -> None:
+    """Put the local file ``source`` at ``uri``, replacing what was there; ``source`` is gone or spare after.
+
+    Raises:
+        StorageUnavailable: there is no room, no permission or no answer.
+    """
+    path = local_path(uri)
+    with storage_errors(uri, "write"):
+        if path is None:
+            filesystem, remote = _filesystem(uri)
+            filesystem.put_file(str(source), remote)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _settle(source, path)
+
+
+def delete(uri: str) -> None:
+    """Remove the file at ``uri``; nothing happens if there is none."""
+    filesystem, path = _filesystem(uri)
+    with storage_errors(uri, "delete"):
+        try:
+            filesystem.rm_file(path)
+        except FileNotFoundError:
+            return
+
+
+def _part_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid4().hex}.part")
+
+
+def _settle(part: Path, path: Path) -> None:
+    """Give a completely written file its final name, for good: a power cut leaves the old or the new."""
+    _sync(part)
+    part.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sha256_file(uri: str) -> str:
+    """Return the digest of the file at ``uri``, read in portions.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        StorageUnavailable: it cannot be read.
+    """
+    filesystem, path = _filesystem(uri)
+    digest = hashlib.sha256()
+    with storage_errors(uri, "read"), filesystem.open(path, "rb") as file:
+        while portion := file.read(READ_BYTES):
+            digest.update(portion)
+    return digest.hexdigest()
+
+
+def exists_with_sha256(uri: str, sha256: str) -> bool:
+    """Return whether the file at ``uri`` has this content. That it merely exists proves nothing."""
+    try:
+        return sha256_file(uri) == sha256
+    except FileNotFoundError:
+        return False
+
+
+def spool(uri: str, folder: Path, cap_bytes: int = SPOOL_CAP_BYTES) -> Path:
+    """Return a local path to the file or folder at ``uri``: itself if it is local, else a copy in ``folder``.
+
+    A copy lies under a digest of the URI and of the versions (ETags) of its files, so it is made again only
+    when one of them has changed. ``folder`` keeps at most ``cap_bytes`` of copies: the longest unused go
+    first, never the one just asked for.
+
+    Raises:
+        FileNotFoundError: there is nothing at ``uri``.
+        StorageUnavailable: it cannot be read, or the copy not be written.
+    """
+    path = local_path(uri)
+    if path is not None:
+        return path
+    filesystem, remote = _filesystem(uri)
+    sources = [join(remote, name) for name in file_names(uri)] if is_folder(uri) else [remote]
+    with storage_errors(uri, "look at"):
+        versions = "\n".join([uri, *(str(filesystem.ukey(source)) for source in sources)])
+    copy = folder / hashlib.sha256(versions.encode()).hexdigest()
+    if not copy.exists():
+        _copy_in(filesystem, sources, uri, copy)
+    os.utime(copy)
+    _keep_below(folder, cap_bytes, copy)
+    return copy if sources != [remote] else copy / PurePosixPath(remote).name
+
+
+def _copy_in(filesystem: Any, sources: list[str], uri: str, copy: Path) -> None:
+    """Fetch ``sources`` into the folder ``copy``, which appears when it is complete."""
+    part = _part_of(copy)
+    try:
+        with storage_errors(str(copy), "copy a source into"):
+            part.mkdir(parents=True)
+            for source in sources:
+                with storage_errors(uri, "read"):
+                    filesystem.get_file(source, str(part / PurePosixPath(source).name))
+            part.replace(copy)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _keep_below(folder: Path, cap_bytes: int, newest: Path) -> None:
+    sizes = {copy: sum(path.stat().st_size for path in copy.iterdir()) for copy in folder.iterdir()}
+    excess = sum(sizes.values()) - cap_bytes
+    for copy in sorted(sizes, key=lambda copy: copy.stat().st_mtime):
+        if excess > 0 and copy != newest:
+            excess -= sizes[copy]
+            shutil.rmtree(copy)

@@ -1,0 +1,140 @@
+"""What every test may rely on: a clean environment, the shared data, outside programs, an honest list of skips.
+
+A test that cannot run for want of data or of a program is skipped, and listed by cause at the end. With
+``TOMEFLOW_REQUIRE_ALL=1`` (CI) such a skip is a failure; only two causes stay skips there: a test marked ``gpu``
+on a machine without one, and a reason that begins with ``not applicable:``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SHARED_DATA = Path(os.environ.get("TOMEFLOW_SHARED_DATA") or REPOSITORY.parent / "shared" / "data").resolve()
+REQUIRE_ALL = os.environ.get("TOMEFLOW_REQUIRE_ALL") == "1"
+
+AMBIENT_PREFIXES = ("PREFECT_", "AWS_", "TOMEFLOW_", "GX_")
+QUIET_ENVIRONMENT = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_CLI_PROMPT": "false",
+    "GX_ANALYTICS_ENABLED": "false",
+    "HF_HUB_OFFLINE": "1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+settings.register_profile("tomeflow", deadline=None, derandomize=True, database=None)
+settings.load_profile("tomeflow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Forget the developer's own Prefect, AWS and tomeflow settings before anything is imported."""
+    for name in _ambient_names():
+        del os.environ[name]
+    os.environ.update(QUIET_ENVIRONMENT)
+    home = tempfile.mkdtemp(prefix="tomeflow-tests-")
+    os.environ["PREFECT_HOME"] = home
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+
+
+@pytest.fixture(autouse=True)
+def unspoilt_environment() -> Iterator[None]:
+    """Put back, after each test, every Prefect, AWS, tomeflow and GX variable that it changed."""
+    before = {name: os.environ[name] for name in _ambient_names()}
+    yield
+    for name in _ambient_names():
+        del os.environ[name]
+    os.environ.update(before)
+
+
+@pytest.fixture
+def shared_data(request: pytest.FixtureRequest) -> Path:
+    """The folder of real scans; its tests carry the marker ``shared_data``, which skips them where it lacks."""
+    if request.node.get_closest_marker("shared_data") is None:
+        pytest.fail("a test that takes the fixture shared_data must carry the marker shared_data", pytrace=False)
+    return SHARED_DATA
+
+
+@pytest.fixture
+def need_tool() -> Callable[[str], str]:
+    """Return a function: name of an outside program -> its path; without the program the test is skipped."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name)
+        if path is None:
+            pytest.skip(f"the program {name} is not installed (.ci/run installs it)")
+        return path
+
+    return find
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs the shared data or a CUDA device where there is none."""
+    if item.get_closest_marker("shared_data") and not SHARED_DATA.is_dir():
+        pytest.skip("no shared data (set TOMEFLOW_SHARED_DATA to the folder)")
+    if item.get_closest_marker("gpu") and not _has_cuda():
+        pytest.skip("no CUDA device")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Turn a skip into a failure where everything is required."""
+    report: pytest.TestReport = yield
+    if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail") and not _may_skip(item, report):
+        report.outcome = "failed"
+        report.longrepr = f"TOMEFLOW_REQUIRE_ALL=1, but skipped: {_reason(report)}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """Do the same for a whole module that skips itself, as ``pytest.importorskip`` does."""
+    report: pytest.CollectReport = yield
+    if REQUIRE_ALL and report.skipped:
+        reason = _reason(report)
+        report.outcome = "failed"
+        report.longrepr = f"TOMEFLOW_REQUIRE_ALL=1, but {collector.nodeid} was skipped: {reason}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the skipped tests by cause."""
+    causes: dict[str, list[str]] = defaultdict(list)
+    for report in terminalreporter.stats.get("skipped", []):
+        causes[_reason(report)].append(report.nodeid)
+    if not causes:
+        return
+    terminalreporter.section("skipped, by cause")
+    for cause, names in sorted(causes.items(), key=lambda entry: -len(entry[1])):
+        terminalreporter.line(f"{len(names):4d}  {cause}")
+        for name in names:
+            terminalreporter.line(f"        {name}")
+
+
+def _ambient_names() -> list[str]:
+    return [name for name in os.environ if name.startswith(AMBIENT_PREFIXES)]
+
+
+def _has_cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _may_skip(item: pytest.Item, report: pytest.TestReport) -> bool:
+    no_gpu = item.get_closest_marker("gpu") is not None and not _has_cuda()
+    return no_gpu or _reason(report).startswith("not applicable:")
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")

@@ -1,0 +1,104 @@
+"""The warehouse holds each page once, whatever is run how often."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from data_contracts.config import ReadingConfig, SrSwaConfig
+from data_contracts.document import DocumentRef, StateRef
+from data_contracts.errors import StorageUnavailable
+from data_contracts.geometry import Box
+from data_contracts.result import ChunkResult, Event, Line, PageMetrics, PageResult, PageStatus, PageTimings
+from data_contracts.warehouse import open_warehouse
+from tasks.collect import RunRecord, collect_document
+
+DOCUMENT = DocumentRef(document_id="book-000000000000", uri="book.pdf", sha256="0" * 64, page_count=3, kind="pdf")
+STATE = StateRef(uri="states/x", sha256="1" * 64, size_bytes=1, next_page_number=4)
+
+
+def page(number: int, text: str = "abc", events: int = 0) -> PageResult:
+    box = Box(left=0, top=0, right=10, bottom=10)
+    line = Line(text=text, box=box, quad=((0, 0), (10, 0), (10, 10), (0, 10)), confidence=0.5, words=())
+    return PageResult(
+        page_number=number,
+        width_px=100,
+        height_px=200,
+        dpi=300,
+        status=PageStatus.TEXT,
+        lines=(line,),
+        metrics=PageMetrics(references_fetched=4, references_hit=1),
+        events=tuple(Event(kind="window_shrunk", page_number=number, detail=str(n)) for n in range(events)),
+    )
+
+
+def collect(path: Path, run_id: str, pages: tuple[PageResult, ...], reading: ReadingConfig | None = None) -> None:
+    run = RunRecord(
+        run_id=run_id,
+        model_fingerprint="fake",
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        seconds=1.0,
+        selected_pages=len(pages),
+        peak_memory_bytes=1,
+    )
+    timings = tuple(PageTimings(page_number=p.page_number, decode_ms=2.0) for p in pages)
+    chunk = ChunkResult(pages=pages, state=STATE, timings=timings)
+    collect_document(path, DOCUMENT, reading or ReadingConfig(), run, [chunk])
+
+
+def query(path: Path, sql: str) -> list[tuple[object, ...]]:
+    with open_warehouse(path) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_collecting_twice_is_collecting_once(tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse.duckdb"
+    collect(warehouse, "first", (page(1, events=3), page(2)))
+    collect(warehouse, "second", (page(1, "abcd", events=1), page(2)))
+    assert query(warehouse, "SELECT page_number, characters, run_id, hit_ratio FROM pages ORDER BY 1") == [
+        (1, 4, "second", 0.25),
+        (2, 3, "second", 0.25),
+    ]
+    assert query(warehouse, "SELECT count(*) FROM events") == [(1,)]
+    assert query(warehouse, "SELECT count(*) FROM runs") == [(2,)]
+
+
+def test_another_configuration_has_rows_of_its_own(tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse.duckdb"
+    collect(warehouse, "a", (page(1),))
+    collect(warehouse, "b", (page(1),), ReadingConfig(sr_swa=SrSwaConfig(window_pages=4)))
+    assert query(warehouse, "SELECT count(*) FROM pages") == [(2,)]
+
+
+def test_a_failing_collect_leaves_nothing_half_written(tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse.duckdb"
+    collect(warehouse, "a", (page(1),))
+
+    def delete_and_fail() -> None:
+        with open_warehouse(warehouse) as connection:
+            connection.execute("DELETE FROM pages")
+            raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        delete_and_fail()
+    assert query(warehouse, "SELECT count(*) FROM pages") == [(1,)]
+
+
+def test_a_warehouse_held_by_another_process_is_waited_for_then_named(tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse.duckdb"
+    collect(warehouse, "a", (page(1),))
+    code = f"import duckdb, sys; c = duckdb.connect({str(warehouse)!r}); print('held', flush=True); sys.stdin.read()"
+    holder = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StorageUnavailable, match="another run"), open_warehouse(warehouse, lock_timeout_s=0.5):
+            pass
+        holder.stdin.close()
+        with open_warehouse(warehouse, lock_timeout_s=30):
+            pass
