@@ -56,8 +56,8 @@ clean: ## Remove the virtual environment, the sample, what was digitized and all
 $(VENV_PYTHON):
 	@test -n "$(PYTHON)" || { echo "tomeflow needs Python 3.11 or newer; none of python3, python3.13, python3.12," \
 	    "python3.11 is. Install one, or name yours: make run PYTHON=/path/to/python"; exit 1; }
-	@"$(PYTHON)" -c '$(IS_NEW_ENOUGH)' || { echo "$(PYTHON) is $$("$(PYTHON)" --version 2>&1);" \
-	    "tomeflow needs Python 3.11 or newer: make run PYTHON=python3.12"; exit 1; }
+	@"$(PYTHON)" -c '$(IS_NEW_ENOUGH)' 2>/dev/null || { echo "$(PYTHON) does not run or is older than Python 3.11," \
+	    "which tomeflow needs. Name another: make run PYTHON=python3.12"; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments." \
 	    "On Debian and Ubuntu the package python3-venv brings that."; exit 1; }
 	"$(PYTHON)" -m venv .venv

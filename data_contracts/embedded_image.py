@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from data_contracts.errors import RenderFailed
 from data_contracts.mupdf import POINTS_PER_INCH, mupdf
 from data_contracts.page_images import (
     FIRST_SIDEWAYS_ORIENTATION,
@@ -79,15 +80,17 @@ def add_image_page(document: Any, frame: Frame) -> None:
 
     Raises:
         UnreadableDocument: the file cannot be opened.
-        RenderFailed: it is too large to decode.
-        OSError: its pixels are damaged, in a kind that has to be packed anew.
+        RenderFailed: it is too large to decode, or its pixels are damaged and have to be packed anew.
     """
     with open_image(frame.path) as image:
-        image.seek(frame.index)
         check_size(image)
+        try:
+            image.seek(frame.index)
+            embedded = _embed(image, frame)
+        except (OSError, ValueError, SyntaxError, EOFError) as error:
+            raise RenderFailed(f"{frame.path.name} is damaged ({error}). Get it again or leave it out.") from error
         dpi = shown_dpi(image)
         profile = image.info.get("icc_profile") or b""
-        embedded = _embed(image, frame)
     sideways = embedded.orientation >= FIRST_SIDEWAYS_ORIENTATION
     shown_px = embedded.size_px[::-1] if sideways else embedded.size_px
     width, height = (pixels * POINTS_PER_INCH / per_inch for pixels, per_inch in zip(shown_px, dpi, strict=True))
@@ -139,14 +142,12 @@ def _packed(image: Image) -> _Embedded:
 
 def _ccitt(image: Image) -> _Embedded:
     """Return black and white ``image`` in one strip of CCITT G4; white paper is what its codes are short for."""
-    from PIL import Image as pillow
+    import PIL.Image
     from PIL import ImageChops
 
     file = io.BytesIO()
-    ImageChops.invert(image).save(
-        file, "TIFF", compression="group4", tiffinfo={_TIFF_ROWS_PER_STRIP: image.height}
-    )
-    with pillow.open(file) as tiff:
+    ImageChops.invert(image).save(file, "TIFF", compression="group4", tiffinfo={_TIFF_ROWS_PER_STRIP: image.height})
+    with PIL.Image.open(file) as tiff:
         (start,), (length,) = tiff.tag_v2[_TIFF_STRIP_OFFSETS], tiff.tag_v2[_TIFF_STRIP_LENGTHS]  # type: ignore[attr-defined]
     parameters = f"<< /K -1 /Columns {image.width} /Rows {image.height} >>"
     entries = f"{_size(image.size)} /BitsPerComponent 1 /Filter /CCITTFaxDecode /DecodeParms {parameters}"

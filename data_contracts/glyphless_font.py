@@ -8,6 +8,7 @@ Sources: PDF 32000-1, 9.7 (composite fonts) and 9.10.3 (ToUnicode); TrueType tab
 from __future__ import annotations
 
 import struct
+from itertools import groupby
 
 UNITS_PER_EM = 1000
 ADVANCE_UNITS = 500
@@ -23,7 +24,11 @@ _ACCENT_GLYPH, _LETTER_GLYPH, _GLYPHS = 0, 1, 2
 _EMPTY_GLYPH = struct.pack(">5h", 0, 0, 0, 0, 0) + b"\0\0"
 
 FIRST_ACCENT, LAST_ACCENT = 0x0300, 0x036F
-"""Combining accents stand over the letter before them. MuPDF puts a space behind one that has a width."""
+ACCENT_ADVANCE_UNITS = 130
+"""Combining accents stand over the letter before them. Poppler tears a word apart behind an accent narrower than
+0.1 em (on pages that stand on their head), MuPDF behind one wider than 0.15 em."""
+
+_FIRST_OF_PLANE_1 = "\U00010000"
 
 _BLOCK = 256
 """A range in a ToUnicode map may vary only in its last byte."""
@@ -37,7 +42,8 @@ _ADJUSTMENT_OFFSET_BYTES = 8
 
 def _checksum(data: bytes) -> int:
     padded = data + b"\0" * (-len(data) % 4)
-    return sum(struct.unpack(f">{len(padded) // 4}I", padded)) & 0xFFFFFFFF
+    words: tuple[int, ...] = struct.unpack(f">{len(padded) // 4}I", padded)
+    return sum(words) & 0xFFFFFFFF
 
 
 def _head() -> bytes:
@@ -57,7 +63,7 @@ def _tables() -> dict[bytes, bytes]:
         b"glyf": _EMPTY_GLYPH * _GLYPHS,
         b"head": _head(),
         b"hhea": struct.pack(">I3hH6h4hhH", 0x10000, *metrics, 0, 0, 0, 1, 0, 0, *[0] * 4, 0, _GLYPHS),
-        b"hmtx": struct.pack(">HhHh", 0, 0, ADVANCE_UNITS, 0),
+        b"hmtx": struct.pack(">HhHh", ACCENT_ADVANCE_UNITS, 0, ADVANCE_UNITS, 0),
         b"loca": struct.pack(">3H", *(number * len(_EMPTY_GLYPH) // 2 for number in range(_GLYPHS + 1))),
         b"maxp": struct.pack(">I14H", 0x10000, _GLYPHS, *[0] * 4, 1, *[0] * 8),
     }
@@ -76,7 +82,7 @@ def _assemble(tables: dict[bytes, bytes]) -> bytes:
 
 
 def font_file() -> bytes:
-    """Return the TrueType file: two glyphs, both empty: one ``ADVANCE_UNITS`` wide, one without width."""
+    """Return the TrueType file: two glyphs, both empty, one for accents and one for all else."""
     font = bytearray(_assemble(_tables()))
     adjustment = (_CHECKSUM_OF_A_FONT - _checksum(bytes(font))) & 0xFFFFFFFF
     struct.pack_into(">I", font, font.index(_head()) + _ADJUSTMENT_OFFSET_BYTES, adjustment)
@@ -84,7 +90,7 @@ def font_file() -> bytes:
 
 
 def cid_to_gid_map(plane: int) -> bytes:
-    """Return the map from character codes to glyphs: nothing but blanks, without width for accents."""
+    """Return the map from character codes to glyphs: nothing but blanks, narrow ones for accents."""
     accents = range(FIRST_ACCENT, LAST_ACCENT + 1) if plane == 0 else range(0)
     return b"".join(struct.pack(">H", _ACCENT_GLYPH if code in accents else _LETTER_GLYPH) for code in range(0x10000))
 
@@ -108,19 +114,23 @@ def _utf16_hex(code_point: int) -> str:
     return chr(code_point).encode("utf-16-be").hex().upper()
 
 
-def plane_of(character: str) -> int:
-    """Return the Unicode plane whose font shows ``character``."""
-    return ord(character) >> 16
+def planes_in(text: str) -> set[int]:
+    """Return the Unicode planes whose fonts are needed to show ``text``."""
+    return {0} if max(text, default="") < _FIRST_OF_PLANE_1 else {ord(character) >> 16 for character in text}
 
 
-def is_accent(character: str) -> bool:
-    """Return whether ``character`` has no width of its own."""
-    return FIRST_ACCENT <= ord(character) <= LAST_ACCENT
+def coded(text: str) -> list[tuple[int, str]]:
+    """Return ``text`` as stretches of one plane each: the plane, and its characters' codes in hexadecimal."""
+    if max(text, default="") < _FIRST_OF_PLANE_1:
+        return [(0, text.encode("utf-16-be").hex())]
+    stretches = groupby(map(ord, text), lambda code_point: code_point >> 16)
+    return [(plane, "".join(f"{code & 0xFFFF:04x}" for code in codes)) for plane, codes in stretches]
 
 
-def code_hex(character: str) -> str:
-    """Return the two-byte code of ``character`` in the font of its plane, in hexadecimal."""
-    return f"{ord(character) & 0xFFFF:04X}"
+def advance_em(text: str) -> float:
+    """Return how wide ``text`` is at a font size of one [em]."""
+    accents = 0 if text.isascii() else sum(FIRST_ACCENT <= ord(character) <= LAST_ACCENT for character in text)
+    return (accents * ACCENT_ADVANCE_UNITS + (len(text) - accents) * ADVANCE_UNITS) / UNITS_PER_EM
 
 
 def font_descriptor(font_file_xref: int) -> str:
@@ -136,7 +146,7 @@ def font_descriptor(font_file_xref: int) -> str:
 
 def cid_font(plane: int, descriptor_xref: int, cid_to_gid_xref: int) -> str:
     """Return the CID font object of one plane."""
-    widths = f"/DW {ADVANCE_UNITS}" + (f" /W [{FIRST_ACCENT} {LAST_ACCENT} 0]" if plane == 0 else "")
+    widths = f"/DW {ADVANCE_UNITS}" + (f" /W [{FIRST_ACCENT} {LAST_ACCENT} {ACCENT_ADVANCE_UNITS}]" if plane == 0 else "")
     return (
         f"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /{FONT_NAME} "
         "/CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> "

@@ -26,7 +26,10 @@ ASSUMED_DPI = 300.0
 """For images that do not say. 300 is what scanners are set to for text."""
 
 LOWEST_BELIEVED_DPI = 100.0
-"""Lower claims (72, 96) are defaults of software, not measurements of a scan."""
+"""Lower claims (72, 96) are defaults of software, not measurements of a scan. A fax has 204 x 98."""
+
+MOST_UNEQUAL_DPI = 4.0
+"""No device scans more than this many times finer across than down; then one of the two is a mistake."""
 
 MAX_DECODED_MEGAPIXELS = 500
 """Decoding more than this takes over 1.5 GB at once; a page of 100 x 70 cm at 400 dpi has 180."""
@@ -113,11 +116,11 @@ def open_image(path: Path) -> Image:
     Raises:
         UnreadableDocument: the header is damaged.
     """
-    from PIL import Image as pillow
+    import PIL.Image
 
-    pillow.MAX_IMAGE_PIXELS = None  # our own limit is MAX_DECODED_MEGAPIXELS, checked before decoding
+    PIL.Image.MAX_IMAGE_PIXELS = None  # our own limit is MAX_DECODED_MEGAPIXELS, checked before decoding
     try:
-        return pillow.open(path)
+        return PIL.Image.open(path)
     except (OSError, ValueError, SyntaxError) as error:
         raise UnreadableDocument(
             f"{path.name} looks like {file_kind(path)} but cannot be opened ({error}). "
@@ -148,7 +151,7 @@ def orientation_of(image: Image) -> int:
 def shown_dpi(image: Image) -> tuple[float, float]:
     """Return the resolution of ``image`` across and down once it is upright [dpi]; ``ASSUMED_DPI`` if not credible."""
     across, down = (float(value) for value in image.info.get("dpi") or (0, 0))
-    if min(across, down) < LOWEST_BELIEVED_DPI:
+    if max(across, down) < LOWEST_BELIEVED_DPI or max(across, down) > MOST_UNEQUAL_DPI * min(across, down):
         return ASSUMED_DPI, ASSUMED_DPI
     return (down, across) if orientation_of(image) >= FIRST_SIDEWAYS_ORIENTATION else (across, down)
 
@@ -172,22 +175,22 @@ def square_pixels(image: Image, dpi: tuple[float, float]) -> tuple[Image, float]
 
 def eight_bits(image: Image) -> Image:
     """Return ``image`` as L or RGB with 8 bits a channel; transparent parts become white, as paper is."""
-    from PIL import Image as pillow
+    import PIL.Image
 
     if image.mode.startswith(("I", "F")):
         return _deep_grey(image)
     if image.has_transparency_data:
         layered = image.convert("RGBA")
-        return pillow.alpha_composite(pillow.new("RGBA", layered.size, "white"), layered).convert("RGB")
+        return PIL.Image.alpha_composite(PIL.Image.new("RGBA", layered.size, "white"), layered).convert("RGB")
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
 def _deep_grey(image: Image) -> Image:
     """Return grey of 9 to 32 bits or floats as 8 bits; the brightest pixel tells how many bits are in use."""
     import numpy as np
-    from PIL import Image as pillow
+    import PIL.Image
 
     values = np.clip(np.asarray(image, dtype=np.float64), 0, None)
     brightest = max(float(values.max(initial=0.0)), 1.0)
     white = 2.0 ** np.ceil(np.log2(brightest + 1)) - 1
-    return pillow.fromarray((values * (255 / white)).astype(np.uint8))
+    return PIL.Image.fromarray((values * (255 / white)).astype(np.uint8))

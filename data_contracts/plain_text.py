@@ -21,6 +21,8 @@ _BECOME_A_SPACE = frozenset("\t\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 
 def plain_line(text: str) -> str:
     """Return ``text`` as it stands in every published text: NFC, one line, nothing unprintable."""
+    if text.isprintable():
+        return unicodedata.normalize("NFC", text)
     one_line = "".join(" " if character in _BECOME_A_SPACE else character for character in text)
     kept = (character for character in one_line if unicodedata.category(character) not in _UNWRITABLE_CATEGORIES)
     return unicodedata.normalize("NFC", "".join(kept))

@@ -57,7 +57,10 @@ class Word(_Record):
 
 
 class Line(_Record):
-    """One text line, in reading order. Joining ``words`` with ``joiner`` gives ``text``."""
+    """One text line, in reading order. Joining ``words`` with ``joiner`` gives ``text``.
+
+    Where words are not written apart (Chinese) the joiner is empty, and a word before a space carries it.
+    """
 
     text: str
     box: Box
@@ -65,6 +68,7 @@ class Line(_Record):
     confidence: float = Field(ge=0, le=1)
     words: tuple[Word, ...]
     direction: Literal["horizontal", "vertical"] = "horizontal"
+    joiner: Literal["", " "] = " "
     read_by: str = Field("ctc", description="which part decided: ctc draft, decoder, or a rule")
 
 

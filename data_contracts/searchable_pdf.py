@@ -19,9 +19,10 @@ from typing import Any, Literal
 
 from data_contracts import glyphless_font
 from data_contracts.embedded_image import add_image_page
+from data_contracts.errors import ContractViolated, RenderFailed, UnreadableDocument
 from data_contracts.mupdf import POINTS_PER_INCH, mupdf
 from data_contracts.page_images import Frame, frames_of
-from data_contracts.result import PageResult
+from data_contracts.result import PageResult, PageStatus
 from data_contracts.text_layer import FONT_RESOURCE, Affine, content_stream, planes_of
 
 BATCH_PAGES = 16
@@ -77,7 +78,7 @@ class SearchablePdfWriter:
     def _flush(self) -> None:
         with mupdf() as pymupdf:
             begins = self._frames is not None and not self._written_pages
-            document = pymupdf.open() if begins else pymupdf.open(self._target)
+            document = pymupdf.open() if begins else pymupdf.open(self._target, filetype="pdf")
             try:
                 for page in self._batch:
                     self._write_page(pymupdf, document, page)
@@ -92,7 +93,7 @@ class SearchablePdfWriter:
         index = self._written_pages
         self._written_pages += 1
         if self._frames is not None:
-            add_image_page(document, self._frames[index])
+            _add_source_page(document, self._frames[index], page)
         if not page.lines:
             return
         pdf_page = document.load_page(index)
@@ -121,7 +122,7 @@ class SearchablePdfWriter:
 
 def _copy_pages(source: Path, selected: Sequence[int], target: Path) -> None:
     """Put the selected pages of ``source`` at ``target``: a plain copy where that is possible."""
-    with mupdf() as pymupdf, pymupdf.open(source) as document:
+    with mupdf() as pymupdf, pymupdf.open(source, filetype="pdf") as document:
         whole = list(selected) == list(range(1, document.page_count + 1))
         encrypted = bool((document.metadata or {}).get("encryption"))
         if whole and not encrypted and not document.is_repaired and document.can_save_incrementally():
@@ -138,19 +139,36 @@ def _copy_pages(source: Path, selected: Sequence[int], target: Path) -> None:
         )
 
 
+def _add_source_page(document: Any, frame: Frame, page: PageResult) -> None:
+    """Append the image at ``frame``; an empty page in its place where it is damaged and so has no reading."""
+    try:
+        add_image_page(document, frame)
+    except (RenderFailed, UnreadableDocument):
+        if page.status is not PageStatus.FAILED:
+            raise
+        document.new_page(-1)
+
+
 def _rewritten(target: Path) -> Path:
     return target.with_name(f"{target.name}.rewritten")
 
 
 def _save(pymupdf: Any, document: Any, target: Path, digest: str) -> None:
-    """Append the changes to ``target``; of a new or newly repaired document, write all of it beside."""
+    """Append the changes to ``target``; of a new or newly repaired document, write all of it beside.
+
+    Raises:
+        OSError: there is no room for it.
+    """
     if "ID" not in document.xref_get_keys(-1):
         document.xref_set_key(-1, "ID", f"[<{digest[:32]}> <{digest[:32]}>]")
     settings = {"no_new_id": True, "reproducible": True}
-    if document.name and document.can_save_incrementally():
-        document.save(document.name, incremental=True, encryption=pymupdf.PDF_ENCRYPT_KEEP, **settings)
-    else:
-        document.save(_rewritten(target), **settings)
+    try:
+        if document.name and document.can_save_incrementally():
+            document.save(document.name, incremental=True, encryption=pymupdf.PDF_ENCRYPT_KEEP, **settings)
+        else:
+            document.save(_rewritten(target), **settings)
+    except pymupdf.mupdf.FzErrorSystem as error:
+        raise OSError(f"{target.name}: {error}") from error
 
 
 def _settle(target: Path) -> None:
@@ -173,6 +191,10 @@ def _to_user_space(pymupdf: Any, pdf_page: Any, page: PageResult) -> Affine:
     Undoes, in this order: the turn that made the rendered page upright, the resolution, and what the
     page itself asks for (/Rotate, CropBox, UserUnit).
     """
+    if not page.dpi:
+        raise ContractViolated(
+            f"page {page.page_number} has {len(page.lines)} lines but no resolution"
+        )
     low_level = pymupdf.mupdf
     box, shown = low_level.FzRect(low_level.FzRect.Fixed_UNIT), low_level.FzMatrix()
     low_level.pdf_page_transform(low_level.pdf_page_from_fz_page(pdf_page.this), box, shown)

@@ -7,7 +7,6 @@ top left, y down); user space is the PDF's (points, usually y up), reached throu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from math import atan2, degrees, hypot
 
 from data_contracts import glyphless_font
@@ -21,7 +20,6 @@ Affine = tuple[float, float, float, float, float, float]
 FONT_RESOURCE = "TomeflowText"
 """Name of a plane's font on the page, followed by the number of the plane."""
 
-_GLYPH_ADVANCE_EM = glyphless_font.ADVANCE_UNITS / glyphless_font.UNITS_PER_EM
 _BASELINE_RATIO = -glyphless_font.DESCENT_UNITS / glyphless_font.UNITS_PER_EM
 
 _SPACE_EM = 0.2
@@ -41,7 +39,7 @@ with the line would fall apart in ``pdftotext``. What leans more is tilted on pu
 
 
 @dataclass(frozen=True)
-class _Frame:
+class Frame:
     """Where a line lies [px]: foot of its first character, unit vectors along and up, its length and height."""
 
     origin: Point
@@ -50,16 +48,20 @@ class _Frame:
     length: float
     height: float
 
-    def position(self, x: float, y: float) -> float:
-        """Return how far along the line the perpendicular grid line through (x, y) crosses it [px]."""
-        if abs(self.along[0]) >= abs(self.along[1]):
-            return (x - self.origin[0]) / self.along[0]
-        return (y - self.origin[1]) / self.along[1]
-
     def span(self, box: Box) -> tuple[float, float]:
-        """Return where ``box`` begins and ends along the line [px]."""
-        first, last = sorted((self.position(box.left, box.top), self.position(box.right, box.bottom)))
-        return first, last
+        """Return where the word that ``box`` encloses begins and ends along the line [px].
+
+        A leaning word fills less of its upright box than the box is wide.
+        """
+        x, y = box.center
+        middle = (x - self.origin[0]) * self.along[0] + (y - self.origin[1]) * self.along[1]
+        across, down = abs(self.along[0]), abs(self.along[1])
+        if across >= down:
+            extent = (box.width - self.height * down) / across
+        else:
+            extent = (box.height - self.height * across) / down
+        half = max(extent, 0.0) / 2
+        return middle - half, middle + half
 
 
 @dataclass(frozen=True)
@@ -71,24 +73,24 @@ class Run:
     end: float
 
 
-def _frame(line: Line) -> _Frame:
+def frame_of(line: Line) -> Frame:
     """Return the frame of ``line``: the foot of vertical text is the left edge of its column."""
     top_left, top_right, bottom_right, bottom_left = line.quad
     if line.direction == "vertical":
         corners = (top_left, bottom_left, top_right)
     else:
         corners = (bottom_left, bottom_right, top_left)
-    frame = _frame_of(*corners)
+    frame = _spanned(*corners)
     if frame is not None:
         return frame
     box, least = line.box, _SMALLEST_LINE_PX
     foot, end = box.bottom, max(box.right, box.left + least)
-    return _frame_of((box.left, foot), (end, foot), (box.left, min(box.top, foot - least))) or _Frame(
+    return _spanned((box.left, foot), (end, foot), (box.left, min(box.top, foot - least))) or Frame(
         (box.left, foot), (1.0, 0.0), (0.0, -1.0), least, least
     )
 
 
-def _frame_of(origin: Point, end: Point, above: Point) -> _Frame | None:
+def _spanned(origin: Point, end: Point, above: Point) -> Frame | None:
     """Return the frame spanned by three corners; None where they coincide."""
     along = (end[0] - origin[0], end[1] - origin[1])
     rise = (above[0] - origin[0], above[1] - origin[1])
@@ -98,7 +100,7 @@ def _frame_of(origin: Point, end: Point, above: Point) -> _Frame | None:
     along = (along[0] / length, along[1] / length)
     up = (along[1], -along[0])
     height = rise[0] * up[0] + rise[1] * up[1]
-    return _Frame(origin, along, up, length, height) if height >= _SMALLEST_LINE_PX else None
+    return Frame(origin, along, up, length, height) if height >= _SMALLEST_LINE_PX else None
 
 
 def _words_in_text(line: Line, text: str) -> list[tuple[str, Box, bool]] | None:
@@ -116,7 +118,7 @@ def _words_in_text(line: Line, text: str) -> list[tuple[str, Box, bool]] | None:
     return None if text[position:].strip() else found
 
 
-def _spread_evenly(text: str, frame: _Frame) -> list[Run]:
+def _spread_evenly(text: str, frame: Frame) -> list[Run]:
     """Return the words of ``text`` over the whole line, every character equally wide."""
     cell = frame.length / len(text)
     runs, position = [], 0
@@ -137,7 +139,7 @@ def _with_spaces(words: list[Run], space_after: list[bool]) -> list[Run]:
     return runs
 
 
-def runs_of(line: Line, frame: _Frame) -> list[Run]:
+def runs_of(line: Line, frame: Frame) -> list[Run]:
     """Return the runs of ``line`` in order: they never overlap, and there is a gap exactly where a space is."""
     text = plain_line(line.text).strip()
     if not text:
@@ -161,13 +163,12 @@ def runs_of(line: Line, frame: _Frame) -> list[Run]:
     return _with_spaces(placed, [spaced for _, _, spaced in words])
 
 
-def _show(run: Run, frame: _Frame, matrix: Affine) -> str:
+def _show(run: Run, frame: Frame, matrix: Affine) -> str:
     """Return the operators that show ``run``: one em along and one em up are the rows of the text matrix."""
     along = _without_skew(frame.along)
     up = (along[1], -along[0])
     length = (run.end - run.start) * (along[0] * frame.along[0] + along[1] * frame.along[1])
-    wide_characters = sum(not glyphless_font.is_accent(character) for character in run.text) or 1
-    em = length / (wide_characters * _GLYPH_ADVANCE_EM)
+    em = length / glyphless_font.advance_em(run.text)
     middle = (run.start + run.end) / 2
     below, before = (0.5 - _BASELINE_RATIO) * frame.height, length / 2
     center = [frame.origin[i] + frame.along[i] * middle + frame.up[i] * frame.height / 2 for i in (0, 1)]
@@ -176,10 +177,7 @@ def _show(run: Run, frame: _Frame, matrix: Affine) -> str:
     vectors = ((along[0] * em, along[1] * em), (up[0] * frame.height, up[1] * frame.height))
     numbers = [number for x, y in vectors for number in (a * x + c * y, b * x + d * y)]
     numbers += [a * start[0] + c * start[1] + e, b * start[0] + d * start[1] + f]
-    shown = "".join(
-        f"/{FONT_RESOURCE}{plane} 1 Tf <{''.join(map(glyphless_font.code_hex, characters))}> Tj\n"
-        for plane, characters in groupby(run.text, glyphless_font.plane_of)
-    )
+    shown = "".join(f"/{FONT_RESOURCE}{plane} 1 Tf <{codes}> Tj\n" for plane, codes in glyphless_font.coded(run.text))
     return f"{' '.join(f'{number:.4f}' for number in numbers)} Tm\n{shown}"
 
 
@@ -194,7 +192,7 @@ def _without_skew(along: Point) -> Point:
 
 def planes_of(page: PageResult) -> list[int]:
     """Return the Unicode planes that the text of ``page`` needs, in ascending order."""
-    return sorted({glyphless_font.plane_of(character) for line in page.lines for character in plain_line(line.text)})
+    return sorted(glyphless_font.planes_in("".join(plain_line(line.text) for line in page.lines)))
 
 
 def content_stream(page: PageResult, to_user_space: Affine) -> bytes:
@@ -203,6 +201,6 @@ def content_stream(page: PageResult, to_user_space: Affine) -> bytes:
     ``to_user_space`` maps pixels of the upright page image to PDF user space. The stream restores the
     graphics state and may stand before or after the page's own.
     """
-    frames = [(line, _frame(line)) for line in page.lines]
+    frames = [(line, frame_of(line)) for line in page.lines]
     shown = [_show(run, frame, to_user_space) for line, frame in frames for run in runs_of(line, frame)]
     return f"q BT 3 Tr\n{''.join(shown)}ET Q\n".encode("ascii") if shown else b""

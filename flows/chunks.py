@@ -39,7 +39,9 @@ def _given_key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
 
 
 @task(name="encode", task_run_name="encode {name}", cache_key_fn=_given_key, result_serializer="json")
-def encode_task(key: str, name: str, source: str, kind: Kind, chunk: ChunkRef, reading: ReadingConfig, work: str) -> dict[str, Any]:
+def encode_task(
+    key: str, name: str, source: str, kind: Kind, chunk: ChunkRef, reading: ReadingConfig, work: str
+) -> dict[str, Any]:
     """Render and encode the pages of one chunk; returns a ``FeaturesRef`` as JSON."""
     model = load_model(reading)
     with PageSource(Path(source), kind, reading.render) as pages:
@@ -99,7 +101,8 @@ class ChunkSteps:
 
     def submit_encode(self, chunk: ChunkRef) -> PrefectFuture[dict[str, Any]]:
         """Start encoding ``chunk`` in a worker thread."""
-        return self._encode.submit(**self._encode_parameters(chunk))
+        future: PrefectFuture[dict[str, Any]] = self._encode.submit(**self._encode_parameters(chunk))
+        return future
 
     def decode(
         self, chunk: ChunkRef, features: Sequence[dict[str, Any]], earlier: Sequence[ChunkCheckpoint]

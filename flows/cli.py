@@ -19,6 +19,8 @@ exit codes:
   1 anything else                13 not a document        33 broken checksum
 """
 
+_BENCHMARKS = {"kv": "flows.benchmark", "eyes": "flows.benchmark_eyes"}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; a known error is one line on standard error."""
@@ -131,11 +133,9 @@ def _sample(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    if options.kind == "kv":
-        from flows.benchmark import main as bench
-    else:
-        from flows.benchmark_eyes import main as bench
-    return bench(options.rest)
+    from importlib import import_module
+
+    return int(import_module(_BENCHMARKS[options.kind]).main(options.rest))
 
 
 if __name__ == "__main__":

@@ -22,19 +22,25 @@ Pixels = npt.NDArray[np.uint8]
 SETTINGS_FILE = Path(__file__).with_name("degradations.json")
 AS_IS = "as_is"
 """The name of the page that nothing was done to."""
-INK_PERCENTILE, PAPER_PERCENTILE = 1.0, 75.0
-"""Gray levels of ink and paper: a text page has more ink than 1 % and less than 25 %."""
+INK_PERCENTILE, PAPER_PERCENTILE = 1.0, 60.0
+"""Gray levels of ink and paper: a text page has more ink than 1 % and less than half."""
+WHITE = 255.0
+BLACK_OR_WHITE = 0.5
 
 
 class Degradation(BaseModel):
-    """One setting, in the order in which it is applied: blur, shrink, specks, noise, one-bit, enlarge."""
+    """One setting, in the order in which it is applied: blur, shrink, specks, noise, one-bit, enlarge.
+
+    All of it is done to the small page, whose lines are ``line_height_px`` high: so a setting is as hard for a page
+    scanned at 150 dpi as for one scanned at 400, where a fixed scale would leave nothing of the first.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    blur_px: float = Field(ge=0, description="standard deviation of the blur, on the page as it is [px]")
-    scale: float = Field(gt=0, le=1, description="how small the page becomes before it is enlarged again [ratio]")
-    specks_ratio: float = Field(ge=0, le=1, description="pixels of the small page that turn black or white [ratio]")
-    noise: float = Field(ge=0, description="standard deviation of the noise on the small page [gray levels]")
+    line_height_px: float = Field(gt=0, description="height of a text line's box on the small page [px]")
+    blur_px: float = Field(ge=0, description="standard deviation of the blur on the small page [px]")
+    specks_ratio: float = Field(ge=0, le=1, description="pixels that turn black or white [ratio]")
+    noise: float = Field(ge=0, description="standard deviation of the noise [gray levels, ink 0, paper 255]")
     threshold_ratio: float | None = Field(
         None, gt=0, lt=1, description="one-bit: what is darker than this share of the way from ink to paper is black"
     )
@@ -47,34 +53,42 @@ def load_degradations(path: Path = SETTINGS_FILE) -> Mapping[str, Degradation]:
     return {name: Degradation.model_validate(setting) for name, setting in settings.items()}
 
 
-def degrade(pixels: Pixels, degradation: Degradation, seed: str) -> Pixels:
-    """Return ``pixels`` [height, width, 3] degraded, gray and of the same size; equal seeds give equal accidents."""
+def degrade(pixels: Pixels, degradation: Degradation, line_height_px: float, seed: str) -> Pixels:
+    """Return ``pixels`` [height, width, 3] degraded, gray and of the same size; equal seeds give equal accidents.
+
+    ``line_height_px`` is the usual height of a text line's box on ``pixels``; a page is never enlarged before it is
+    degraded.
+    """
     import cv2
 
     height_px, width_px = pixels.shape[:2]
-    gray = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
+    scale = min(1.0, degradation.line_height_px / line_height_px)
+    small_px = (max(1, round(width_px * scale)), max(1, round(height_px * scale)))
+    small = np.asarray(cv2.resize(_stretched(pixels), small_px, interpolation=cv2.INTER_AREA), np.float32)
     if degradation.blur_px:
-        gray = cv2.GaussianBlur(gray, (0, 0), degradation.blur_px)
-    small_px = (max(1, round(width_px * degradation.scale)), max(1, round(height_px * degradation.scale)))
-    small = np.asarray(cv2.resize(gray, small_px, interpolation=cv2.INTER_AREA), np.float32)
+        small = np.asarray(cv2.GaussianBlur(small, (0, 0), degradation.blur_px), np.float32)
     small = _soil(small, degradation, np.random.default_rng(_seed_of(seed)))
     if degradation.threshold_ratio is not None:
-        small = _make_one_bit(small, degradation.threshold_ratio)
+        small = np.where(small < degradation.threshold_ratio * WHITE, 0, WHITE).astype(np.float32)
     large = cv2.resize(small, (width_px, height_px), interpolation=cv2.INTER_LINEAR)
-    return np.repeat(np.clip(large, 0, 255).astype(np.uint8)[:, :, None], 3, axis=2)
+    return np.repeat(np.clip(large, 0, WHITE).astype(np.uint8)[:, :, None], 3, axis=2)
+
+
+def _stretched(pixels: Pixels) -> npt.NDArray[np.float32]:
+    """Return gray levels [height, width] with ink at 0 and paper at 255: noise is as strong on brown paper."""
+    import cv2
+
+    gray = np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.float32)
+    ink, paper = np.percentile(gray, (INK_PERCENTILE, PAPER_PERCENTILE))
+    return np.clip((gray - ink) * (WHITE / max(1.0, paper - ink)), 0, WHITE).astype(np.float32)
 
 
 def _soil(
     page: npt.NDArray[np.float32], degradation: Degradation, dice: np.random.Generator
 ) -> npt.NDArray[np.float32]:
     speck = dice.random(page.shape) < degradation.specks_ratio
-    page = np.where(speck, 255.0 * (dice.random(page.shape) < 0.5), page)
-    return np.clip(page + dice.normal(0, degradation.noise, page.shape), 0, 255).astype(np.float32)
-
-
-def _make_one_bit(page: npt.NDArray[np.float32], threshold_ratio: float) -> npt.NDArray[np.float32]:
-    ink, paper = np.percentile(page, (INK_PERCENTILE, PAPER_PERCENTILE))
-    return np.where(page < ink + threshold_ratio * (paper - ink), 0, 255).astype(np.float32)
+    page = np.where(speck, WHITE * (dice.random(page.shape) < BLACK_OR_WHITE), page)
+    return np.clip(page + dice.normal(0, degradation.noise, page.shape), 0, WHITE).astype(np.float32)
 
 
 def _seed_of(text: str) -> int:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 from prefect import flow
-from prefect.context import get_run_context
+from prefect.runtime import flow_run
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -26,7 +27,7 @@ from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, 
 from flows.chunks import ChunkSteps
 from flows.single_flight import one_run_at_a_time
 from models.sr_swa.meter import process_peak_bytes
-from tasks import collect, ingest, plan, publish
+from tasks import collect, ingest, plan, publish, storage
 
 logger = logging.getLogger("tomeflow.digitize")
 
@@ -38,7 +39,7 @@ ENCODE_WORKERS = 2
 @flow(
     name="digitize-document",
     flow_run_name="{source}",
-    task_runner=ThreadPoolTaskRunner(max_workers=ENCODE_WORKERS),
+    task_runner=ThreadPoolTaskRunner(max_workers=ENCODE_WORKERS),  # type: ignore[arg-type]  # its own future type
     validate_parameters=True,
 )
 def digitize_document(
@@ -70,7 +71,7 @@ def digitize_document(
         counts = check_ledger(selected, (page for chunk in chunks() for page in chunk.pages))
         seconds = time.monotonic() - started
         run = collect.RunRecord(
-            run_id=str(get_run_context().flow_run.id),
+            run_id=str(flow_run.id),
             model_fingerprint=steps.model.fingerprint,
             started_at=started_at,
             seconds=seconds,
@@ -78,10 +79,10 @@ def digitize_document(
             peak_memory_bytes=process_peak_bytes(),
         )
         collect.collect_document(work / "warehouse.duckdb", document, config.reading, run, chunks())
-        folder = _publish(document, local_path, Path(output), config, run, selected, counts, chunks)
+        folder = _publish(document, local_path, output, config, run, chunks)
     return DocumentReport(
         id=document.document_id,
-        output=str(folder),
+        output=folder,
         pages=len(selected),
         status_counts=counts,
         seconds=round(seconds, 3),
@@ -115,25 +116,28 @@ def _stored_chunks(steps: ChunkSteps, checkpoints: Sequence[ChunkCheckpoint]) ->
 def _publish(
     document: DocumentRef,
     local_path: Path,
-    output: Path,
+    output: str,
     config: DigitizeConfig,
     run: collect.RunRecord,
-    selected: Sequence[int],
-    counts: dict[str, int],
-    chunks: Callable[[], Iterator[ChunkResult]],
-) -> Path:
+    chunks: Callable[[], Iterable[ChunkResult]],
+) -> str:
+    """Publish and return the folder; what differs from run to run stands in the manifest's ``run`` alone."""
+
     def pages() -> Iterator[PageResult]:
         return (page for chunk in chunks() for page in chunk.pages)
 
-    folder = output / document.document_id
     fields = {
-        "document": document.model_dump(mode="json", exclude={"uri"}),
         "config": config.reading.model_dump(mode="json"),
         "config_sha256": config.reading.sha256,
         "model_fingerprint": run.model_fingerprint,
-        "selected_pages": list(selected),
-        "status_counts": counts,
+        "versions": installed_versions(),
     }
     run_fields = {"source": document.uri, "chunk_pages": config.chunk_pages, **run.model_dump(mode="json")}
+    folder = storage.join(output, document.document_id)
     publish.publish_document(document, local_path, pages, folder, config.formats, fields, run_fields)
     return folder
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of what takes part in a reading."""
+    return {name: version(name) for name in ("tomeflow", "torch", "onnxruntime", "rapidocr", "pymupdf")}

@@ -15,6 +15,7 @@ import safetensors
 import safetensors.numpy
 
 from data_contracts.errors import BrokenChecksum
+from data_contracts.geometry import Quad
 from data_contracts.result import BlankReason
 from models.sr_swa.protocol import EncodedLine, EncodedPage, FailedPage
 
@@ -90,7 +91,7 @@ def _page(metadata: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]) ->
         spans = {name: characters if name.startswith("draft") else frames for name in _LINE_ARRAYS}
         lines.append(
             EncodedLine(
-                quad=tuple((x, y) for x, y in line["quad"]),
+                quad=_quad(line["quad"]),
                 direction=line["direction"],
                 frame_px=line["frame_px"],
                 **{name: array[spans[name]].copy() for name, array in arrays.items() if array is not None},
@@ -107,3 +108,8 @@ def _page(metadata: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]) ->
         blank_reason=BlankReason(reason) if reason else None,
         features=None if features is None else torch.from_numpy(features.copy()),
     )
+
+
+def _quad(corners: list[list[float]]) -> Quad:
+    first, second, third, fourth = ((x, y) for x, y in corners)
+    return first, second, third, fourth

@@ -63,10 +63,8 @@ def _load_state(
 ) -> ReferenceState | None:
     if previous is None:
         return None
-    data = storage.read_bytes(storage.join(work_folder, previous.uri))
-    return load_state(
-        data, fingerprint=model.fingerprint, config_sha256=reading.sha256, expected_sha256=previous.sha256
-    )
+    data = storage.read_verified(storage.join(work_folder, previous.uri), previous.sha256)
+    return load_state(data, fingerprint=model.fingerprint, config_sha256=reading.sha256)
 
 
 def _store_state(state: ReferenceState, work_folder: str, name: str) -> StateRef:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,11 +19,10 @@ from data_contracts.config import Format
 from data_contracts.document import DocumentRef
 from data_contracts.errors import ContractViolated
 from data_contracts.jsonl import JsonlWriter, read_pages
-from data_contracts.ledger import check_page_numbers
+from data_contracts.ledger import check_ledger
 from data_contracts.mupdf import mupdf
-from data_contracts.page_ranges import format_pages
 from data_contracts.plain_text import PAGE_SEPARATOR, PlainTextWriter
-from data_contracts.result import PageResult, PageStatus
+from data_contracts.result import PageResult
 from data_contracts.searchable_pdf import SearchablePdfWriter
 from tasks import storage
 
@@ -46,43 +44,45 @@ class PageWriter(Protocol):
 def publish_document(
     document: DocumentRef,
     source_path: Path,
-    pages: Iterable[PageResult],
-    out_folder: str,
+    pages: Callable[[], Iterable[PageResult]],
+    folder: str | Path,
     formats: Sequence[Format],
-    manifest_fields: dict[str, Any],
-    *,
-    selected: Sequence[int],
+    manifest_fields: Mapping[str, Any],
+    run_fields: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Publish ``pages``, which are taken one by one, in ``out_folder``/<document id>; return the manifest.
+    """Publish the readings of ``document`` in ``folder`` and return the manifest.
 
-    ``manifest_fields`` are added to the manifest; what differs from run to run belongs into its ``run``.
-    Everything else in the manifest, and every file, depends on document, pages and formats alone.
+    ``pages`` is called twice and read page by page: first for which pages there are, then for their text.
+    ``manifest_fields`` and ``files`` make up the manifest; all of it, like every file, is a function of what
+    was read and how. What differs from run to run goes into ``run_fields``, apart under ``run``.
 
     Raises:
-        LedgerUnbalanced: ``pages`` are not the ``selected`` ones, in order.
+        LedgerUnbalanced: ``pages`` are not in ascending order, each once.
         ContractViolated: a file does not hold what was written.
-        StorageUnavailable: there is no room or no answer. In all cases nothing new is published.
+        StorageUnavailable: there is no room or no answer. In all three cases nothing new is published.
     """
-    target = storage.join(out_folder, document.document_id)
+    target = str(folder)
     with storage.storage_errors(target, "publish in"), _staging(target) as staging:
+        selected = [page.page_number for page in pages()]
+        counts = check_ledger(sorted(set(selected)), pages())
         writers = _writers(document, source_path, formats, selected, staging)
-        counts, own_text_pages = _write(pages, selected, writers)
-        names = [FILE_NAMES[name] for name in FILE_NAMES if name in formats]
-        _check_files(staging, names, selected)
+        for page in pages():
+            for writer in writers.values():
+                writer.add(page)
+        for writer in writers.values():
+            writer.finish()
         manifest = {
             "schema_version": MANIFEST_SCHEMA_VERSION,
             "document": document.model_dump(mode="json", exclude={"uri"}),
-            "selected_pages": format_pages(selected),
-            "selected_page_count": len(selected),
+            "selected_pages": selected,
             "unselected_page_count": document.page_count - len(selected),
             "status_counts": counts,
-            "pages_with_own_text": format_pages(own_text_pages),
+            "pages_with_own_text": _own_text_pages(writers.get("pdf")),
             **manifest_fields,
-            "run": {"source": document.uri, **manifest_fields.get("run", {})},
-            "files": {name: _describe(staging / name) for name in names},
+            "files": {path.name: _describe(path, len(selected)) for path in sorted(staging.iterdir())},
+            "run": dict(run_fields),
         }
-        (staging / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-        _swap_in(staging, target, names)
+        _swap_in(staging, target, manifest)
     return manifest
 
 
@@ -117,35 +117,23 @@ def _writers(
     return writers
 
 
-def _write(
-    pages: Iterable[PageResult], selected: Sequence[int], writers: dict[Format, PageWriter]
-) -> tuple[dict[str, int], list[int]]:
-    """Write every page in every format; return the status counts and the pages that kept a text of their own."""
-    numbers: list[int] = []
-    counts: Counter[PageStatus] = Counter()
-    for page in pages:
-        check_page_numbers(selected[: len(numbers) + 1], [*numbers, page.page_number])
-        numbers.append(page.page_number)
-        counts[page.status] += 1
-        for writer in writers.values():
-            writer.add(page)
-    check_page_numbers(selected, numbers)
-    for writer in writers.values():
-        writer.finish()
-    pdf = writers.get("pdf")
-    own_text_pages = pdf.own_text_pages if isinstance(pdf, SearchablePdfWriter) else []
-    return {status.value: counts[status] for status in PageStatus}, own_text_pages
+def _own_text_pages(pdf: PageWriter | None) -> list[int]:
+    return pdf.own_text_pages if isinstance(pdf, SearchablePdfWriter) else []
 
 
-def _check_files(staging: Path, names: Sequence[str], selected: Sequence[int]) -> None:
-    """Read the files back and count their pages."""
-    for name in names:
-        count = _pages_in(staging / name)
-        if count != len(selected):
-            raise ContractViolated(
-                f"{name} holds {count} pages, {len(selected)} were selected; nothing was published. "
-                "Run again, and report this as a bug if it happens twice."
-            )
+def _describe(path: Path, expected_pages: int) -> dict[str, Any]:
+    """Return digest and size of a written file, after counting its pages.
+
+    Raises:
+        ContractViolated: it does not hold the pages that were written.
+    """
+    found_pages = _pages_in(path)
+    if found_pages != expected_pages:
+        raise ContractViolated(
+            f"{path.name} holds {found_pages} pages, {expected_pages} were written; nothing was published. "
+            "Run again, and report this as a bug if it happens twice."
+        )
+    return {"sha256": storage.sha256_file(str(path)), "size_bytes": path.stat().st_size}
 
 
 def _pages_in(path: Path) -> int:
@@ -158,24 +146,22 @@ def _pages_in(path: Path) -> int:
         return int(pdf.page_count)
 
 
-def _describe(path: Path) -> dict[str, Any]:
-    return {"sha256": storage.sha256_file(str(path)), "size_bytes": path.stat().st_size}
-
-
-def _swap_in(staging: Path, target: str, names: Sequence[str]) -> None:
+def _swap_in(staging: Path, target: str, manifest: Mapping[str, Any]) -> None:
     """Replace what is published at ``target``; files of the old version that the new one lacks go too."""
-    manifest = storage.join(target, MANIFEST)
-    stale = _published_names(manifest) - set(names)
-    storage.delete(manifest)
-    for name in stale:
+    place = storage.join(target, MANIFEST)
+    (staging / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    stale = _published_names(place) - set(manifest["files"])
+    storage.delete(place)
+    for name in sorted(stale):
         storage.delete(storage.join(target, name))
-    for name in [*names, MANIFEST]:
+    for name in [*manifest["files"], MANIFEST]:
         storage.move_in(staging / name, storage.join(target, name))
 
 
 def _published_names(manifest: str) -> set[str]:
+    """Return the files that the manifest lists, of those that are ours to delete."""
     try:
         files = json.loads(storage.read_bytes(manifest))["files"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return set()
-    return {name for name in files if name in FILE_NAMES.values()}
+    return set(files) & set(FILE_NAMES.values())

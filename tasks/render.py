@@ -48,8 +48,6 @@ SCAN_AREA_RATIO = 0.5
 REOPEN_AFTER_PAGES = 32
 """MuPDF keeps what it parsed of a document until it is closed."""
 
-LEAST_SIDE_PX = 1
-
 _MARKS_OF_A_DRAWN_PAGE = frozenset({"fill-text", "stroke-text", "fill-path", "stroke-path", "fill-shade"})
 
 
@@ -112,15 +110,15 @@ class PageSource:
         with mupdf() as pymupdf:
             if self._document is None or self._rendered_pages >= REOPEN_AFTER_PAGES:
                 self._close_document()
-                self._document = pymupdf.open(self._path)
+                self._document = pymupdf.open(self._path, filetype="pdf")
                 self._rendered_pages = 0
             self._rendered_pages += 1
             page = self._document.load_page(page_number - 1)
             dpi = _capped(
                 self._config.dpi or page_dpi(page), page.rect.width, page.rect.height, self._config.max_page_megapixels
             )
-            zoom = dpi / POINTS_PER_INCH
-            pixmap = page.get_pixmap(matrix=pymupdf.Matrix(zoom, zoom), colorspace=pymupdf.csRGB, alpha=False)
+            zoom = [_whole_pixels(side, dpi) / side for side in (page.rect.width, page.rect.height)]
+            pixmap = page.get_pixmap(matrix=pymupdf.Matrix(*zoom), colorspace=pymupdf.csRGB, alpha=False)
             rows = np.frombuffer(pixmap.samples_mv, dtype=np.uint8).reshape(pixmap.height, pixmap.stride)
             pixels = rows[:, : pixmap.width * 3].reshape(pixmap.height, pixmap.width, 3).copy()
             pymupdf.TOOLS.store_shrink(100)
@@ -141,11 +139,13 @@ class PageSource:
         check_size(image)
         dpi_both_ways = shown_dpi(image)
         shown, own_dpi = square_pixels(upright(image), dpi_both_ways)
-        points = [side * POINTS_PER_INCH / own_dpi for side in shown.size]
-        dpi = _capped(self._config.dpi or own_dpi, *points, self._config.max_page_megapixels)
+        width, height = shown.size
+        to_points = POINTS_PER_INCH / own_dpi
+        wanted_dpi = self._config.dpi or own_dpi
+        dpi = _capped(wanted_dpi, width * to_points, height * to_points, self._config.max_page_megapixels)
         if dpi != own_dpi:
-            sides = (max(round(side * dpi / own_dpi), LEAST_SIDE_PX) for side in shown.size)
-            shown = eight_bits(shown).resize((next(sides), next(sides)), reducing_gap=3.0)
+            scaled = (_whole_pixels(width * to_points, dpi), _whole_pixels(height * to_points, dpi))
+            shown = eight_bits(shown).resize(scaled, reducing_gap=3.0)
         return np.array(eight_bits(shown).convert("RGB")), dpi
 
     def _frame(self, frame: Frame) -> Image:
@@ -164,20 +164,21 @@ def page_dpi(page: Any) -> float:
     The finest of the images that cover ``SCAN_AREA_RATIO`` of the page decides; drawn text or lines
     beside them ask for at least ``DRAWN_PAGE_DPI``.
     """
-    area = abs(page.rect.width * page.rect.height)
-    scans = [image for image in page.get_image_info() if _shown_area(image, page) >= SCAN_AREA_RATIO * area]
+    width, height = float(page.rect.width), float(page.rect.height)
+    scans = [image for image in page.get_image_info() if _shown_area(image, page) >= SCAN_AREA_RATIO * width * height]
     if not scans:
         return DRAWN_PAGE_DPI
     own = max(_image_dpi(image) for image in scans)
-    limit = max(SCAN_DPI_LIMIT, SMALL_PAGE_PX * POINTS_PER_INCH / max(page.rect.width, page.rect.height))
+    limit = max(SCAN_DPI_LIMIT, SMALL_PAGE_PX * POINTS_PER_INCH / max(width, height))
     is_drawn_too = any(mark in _MARKS_OF_A_DRAWN_PAGE for mark, *_ in page.get_bboxlog())
     return min(max(own, DRAWN_PAGE_DPI) if is_drawn_too else own, limit)
 
 
 def _shown_area(image: dict[str, Any], page: Any) -> float:
-    left, top, right, bottom = image["bbox"]
-    width = min(right, page.rect.x1) - max(left, page.rect.x0)
-    height = min(bottom, page.rect.y1) - max(top, page.rect.y0)
+    """Return how much of the page an image covers [pt²]; a page's rectangle begins at (0, 0)."""
+    left, top, right, bottom = (float(side) for side in image["bbox"])
+    width = min(right, float(page.rect.width)) - max(left, 0.0)
+    height = min(bottom, float(page.rect.height)) - max(top, 0.0)
     return max(width, 0.0) * max(height, 0.0)
 
 
@@ -192,3 +193,8 @@ def _capped(dpi: float, width_pt: float, height_pt: float, megapixels: float) ->
     """Return ``dpi``, or less where the page would have more than ``megapixels``."""
     pixels = width_pt * height_pt * (dpi / POINTS_PER_INCH) ** 2
     return dpi if pixels <= megapixels * 1e6 else dpi * sqrt(megapixels * 1e6 / pixels)
+
+
+def _whole_pixels(side_pt: float, dpi: float) -> int:
+    """Return the length of a side in pixels. Rounded, where MuPDF rounds up and so resamples a scan by one pixel."""
+    return max(round(side_pt * dpi / POINTS_PER_INCH), 1)

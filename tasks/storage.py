@@ -153,7 +153,7 @@ def write_bytes(uri: str, data: bytes) -> None:
             filesystem, remote = _filesystem(uri)
             filesystem.pipe_file(remote, data)
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         part = _part_of(path)
         try:
             part.write_bytes(data)
@@ -175,7 +175,7 @@ def write_exclusive(uri: str, data: bytes) -> None:
             filesystem, remote = _filesystem(uri)
             filesystem.pipe_file(remote, data, mode="create")
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         part = _part_of(path)
         try:
             part.write_bytes(data)
@@ -197,7 +197,7 @@ def move_in(source: Path, uri: str) -> None:
             filesystem, remote = _filesystem(uri)
             filesystem.put_file(str(source), remote)
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         _settle(source, path)
 
 
@@ -209,6 +209,13 @@ def delete(uri: str) -> None:
             filesystem.rm_file(path)
         except FileNotFoundError:
             return
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:  # would read as "somebody wrote the file before us"
+        raise NotADirectoryError(f"{folder} is a file, not a folder") from error
 
 
 def _part_of(path: Path) -> Path:

@@ -15,7 +15,9 @@ Members = npt.NDArray[np.intp]
 GUTTER_THICKNESS = 0.25
 """Narrowest corridor: boxes are grown by about as much on either side, so the ink stands three times as far apart."""
 GUTTER_ROWS = 3
-"""Rows on either side that make a corridor more than a chance: two gaps in a row meet often, three hardly ever."""
+CHANCE_ROWS = 8
+"""Rows on either side that make a corridor more than a chance. Where the detector parts every line at its word gaps,
+those of three or four rows meet by chance; so below eight rows, white must set the columns off above and below."""
 COLUMN_THICKNESS = 7.0
 """Narrowest text column: about twenty Latin or seven Chinese characters; cells of tables are mostly shorter."""
 NUMBER_THICKNESS = 3.0
@@ -52,10 +54,12 @@ def find_columns(frame: Frame, members: Members, is_spread: bool = False) -> lis
 
     A running head and a foot go above and below, but a spread of two pages keeps them with their pages.
     """
+    if len(members) < 2 * GUTTER_ROWS:
+        return []
     corridors = sorted(_corridors(frame, members), key=lambda corridor: (-len(corridor.members), corridor.left))
     for corridor in corridors:
         columns = _equal_columns(frame, corridor, corridors) or _text_and_notes(frame, corridor)
-        if columns:
+        if columns and not _is_chance(frame, members, columns):
             run = np.sort(np.concatenate(columns))
             above, below = members[members < run[0]], members[members > run[-1]]
             head, foot = (run[:0], run[:0]) if is_spread else _head_and_foot(frame, run)
@@ -70,7 +74,8 @@ def _corridors(frame: Frame, members: Members) -> list[_Corridor]:
     narrowest = GUTTER_THICKNESS * frame.line_thickness
     corridors: list[_Corridor] = []
     for place, line in enumerate(members.tolist()):
-        mates = members[frame.same_row[line, members] & (frame.start[members] >= frame.end[line] + narrowest)]
+        beside = (frame.top[members] < frame.bottom[line]) & (frame.bottom[members] > frame.top[line])
+        mates = members[beside & (frame.start[members] >= frame.end[line] + narrowest)]
         if len(mates):
             left, right = float(frame.end[line]), float(frame.start[mates].min())
             if not any(
@@ -130,7 +135,7 @@ def _equal_columns(frame: Frame, corridor: _Corridor, corridors: list[_Corridor]
     """Return the columns that ``corridor`` and its neighbours part, or nothing if they part cells of rows."""
     fences = [corridor]
     for other in corridors:
-        shared = len(np.intersect1d(corridor.members, other.members))
+        shared = ((corridor.members >= other.members[0]) & (corridor.members <= other.members[-1])).sum()
         apart = all(other.right <= fence.left or other.left >= fence.right for fence in fences)
         if apart and shared >= SHARED_HEIGHT_RATIO * len(corridor.members):
             fences.append(other)
@@ -188,6 +193,15 @@ def _period(frame: Frame, cells: list[Members]) -> int:
     return 0
 
 
+def _is_chance(frame: Frame, members: Members, columns: list[Members]) -> bool:
+    """Tell whether ``columns`` have few rows and are neither set off from the text nor all there is."""
+    if min(len(_rows(frame, column)[0]) for column in columns) >= CHANCE_ROWS:
+        return False
+    run = np.sort(np.concatenate(columns))
+    above, below = members[members < run[0]], members[members > run[-1]]
+    return not ((not len(above) or _gap(frame, above, run)) and (not len(below) or _gap(frame, run, below)))
+
+
 def _rows(frame: Frame, cell: Members) -> tuple[Numbers, Numbers]:
     """Return for each row of a cell its width, from its first line's start to its last line's end, and its ink."""
     if not len(cell):
@@ -238,6 +252,10 @@ def _is_set_off(frame: Frame, bands: list[Members]) -> bool:
     """Tell whether the first of two bands is a single row with more white beside it than text has."""
     if len(bands) < 2 or not frame.same_row[np.ix_(bands[0], bands[0])].all():
         return False
-    upper, lower = sorted(bands, key=lambda band: int(band[0]))
+    return _gap(frame, *sorted(bands, key=lambda band: int(band[0])))
+
+
+def _gap(frame: Frame, upper: Members, lower: Members) -> bool:
+    """Tell whether more white parts ``upper`` from ``lower`` than stands between lines of text."""
     white = float(frame.top[lower].min() - frame.bottom[upper].max())
     return white >= frame.row_gap + HEAD_GAP_THICKNESS * frame.line_thickness

@@ -27,6 +27,8 @@ LEAN_SLOPE = 0.1
 LEAN_AGREEMENT = 0.005
 """Line starts that far apart (in thicknesses), within 6 degrees of upright, show a flush edge if half of them agree
 to 0.3 degrees: what a camera's perspective leaves after the lines are level."""
+LEAN_PAIRS = 30
+"""Fewer pairs of line starts agree by chance."""
 LEAN_SAMPLE = 500
 """Lines that are compared in pairs; more say nothing new and cost memory by the square."""
 
@@ -157,7 +159,7 @@ def _lean(corners: Numbers) -> float:
     apart = first[None, :] - first[:, None]
     x, y = apart[..., 0], apart[..., 1]
     telling = (y > LEAN_ROWS * np.median(thickness)) & (np.abs(x) < LEAN_SLOPE * y)
-    if not telling.any():
+    if telling.sum() < LEAN_PAIRS:
         return 0.0
     slopes = x[telling] / y[telling]
     lean = _weighted_median(slopes, y[telling])

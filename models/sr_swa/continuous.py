@@ -169,15 +169,12 @@ class ContinuousDecoder:
         """Return the record of a page; without ``details`` that of one for which memory was not asked."""
         status, error = _ending(outcome)
         decoding = outcome if isinstance(outcome, Decoding) else Decoding(lines=(), stop_reason="failed")
-        taken_over = (
-            "page_number",
-            "width_px",
-            "height_px",
-            "dpi",
-            *(["rotation"] if hasattr(page, "rotation") else []),
-        )
         return PageResult(
-            **{name: getattr(page, name) for name in taken_over},
+            page_number=page.page_number,
+            width_px=page.width_px,
+            height_px=page.height_px,
+            dpi=page.dpi,
+            rotation=page.rotation,
             status=status,
             error=error,
             blank_reason=decoding.blank_reason if status is PageStatus.BLANK else None,

@@ -110,6 +110,7 @@ class FailedPage:
     width_px: int = 0
     height_px: int = 0
     dpi: float = 0.0
+    rotation: Rotation = 0
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ JSON: TypeAlias = Any
 Snapshot: TypeAlias = tuple[dict[str, torch.Tensor], dict[str, JSON]]
 
 SCHEMA_VERSION = 1
-REQUIRED_PARTS = ("controller", "store", "tail", "window")
+REQUIRED_PARTS = ("context", "controller", "store", "tail", "window")
 """Without any of these the attention set of the next page would be another one."""
 METADATA_KEY = "tomeflow"
 HEADER_LENGTH_BYTES = 8

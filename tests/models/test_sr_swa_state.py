@@ -65,6 +65,7 @@ def parts() -> dict[str, Part]:
         "store": Part({"keys": torch.zeros(0, 4), "int8": torch.arange(-8, 8, dtype=torch.int8)}, {"uses": {"3": 1}}),
         "tail": Part({"ids": torch.tensor([5, 6, 7]), "wrapped": torch.tensor(True)}, {}),
         "controller": Part({}, {"memory_steps": 1, "recent": []}),
+        "context": Part({"keys": torch.zeros(2, 3, 0, 4)}, {"notes": {}}),
     }
 
 

@@ -1,0 +1,67 @@
+"""Words that an uncertain word might be: known words that are spelt nearly like it.
+
+A source is a set of known words with the form they were seen in. Knows nothing of pictures or scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from rapidfuzz import process
+from rapidfuzz.distance import Levenshtein
+
+DISTANCE_RATIO = 0.4
+"""Edits per character of the longer word, up to which a known word is a candidate: at 0.4 a sixth of the true words
+are still missed, beyond it mostly false ones come."""
+CANDIDATES = 40
+"""Of one source for one word; the nearest ones. The true word is rarely further down."""
+CACHED_WORDS = 8192
+"""Distinct drafts whose candidates are remembered: a few chapters' worth."""
+
+
+class KnownWords:
+    """Distinct words, found by spelling. Invariant: keys are case-folded, the first form given stays."""
+
+    def __init__(self, forms: Iterable[str]) -> None:
+        """Hold ``forms``, words as they are written."""
+        self._forms: dict[str, str] = {}
+        for form in forms:
+            self._forms.setdefault(form.casefold(), form)
+        self._by_length: dict[int, list[str]] = {}
+        for key in sorted(self._forms):
+            self._by_length.setdefault(len(key), []).append(key)
+        self.near = lru_cache(CACHED_WORDS)(self._near)
+
+    def __len__(self) -> int:
+        """Return how many distinct words there are."""
+        return len(self._forms)
+
+    def __contains__(self, word: str) -> bool:
+        """Return whether ``word`` is known, in any case."""
+        return word.casefold() in self._forms
+
+    def _near(self, word: str) -> tuple[str, ...]:
+        """Return forms of the words spelt nearly like ``word``, nearest first, itself included."""
+        key = word.casefold()
+        found: list[tuple[int, str]] = []
+        for length, keys in self._by_length.items():
+            edits = int(DISTANCE_RATIO * max(length, len(key)))
+            if abs(length - len(key)) <= edits:
+                found += _within(key, keys, edits)
+        return tuple(self._forms[key] for _, key in sorted(found)[:CANDIDATES])
+
+
+def _within(key: str, keys: Sequence[str], edits: int) -> Iterable[tuple[int, str]]:
+    distances = process.cdist([key], keys, scorer=Levenshtein.distance, score_cutoff=edits, dtype=np.uint8)[0]
+    return ((int(distances[index]), keys[index]) for index in np.flatnonzero(distances <= edits))
+
+
+def in_case_of(drafted: str, form: str) -> tuple[str, ...]:
+    """Return ``form`` as it may be printed where ``drafted`` was read: as it is, and in the case of ``drafted``."""
+    if drafted.isupper() and len(drafted) > 1:
+        return tuple(dict.fromkeys((form.upper(), form)))
+    if drafted[:1].isupper():
+        return tuple(dict.fromkeys((form[:1].upper() + form[1:], form)))
+    return tuple(dict.fromkeys((form, form.lower())))

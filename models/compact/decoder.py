@@ -1,0 +1,342 @@
+"""The compact reader: writes a line character by character from the eyes' frames, with words of earlier pages.
+
+Four parts, each a class: ``FrozenHead`` (PP-OCRv6's own character head, taken from the installed package),
+``WordMemory`` (words of earlier pages, found by how they look), ``ReaderLayer``, and ``CompactDecoder`` around them.
+Knows nothing of drafts to be verified, pages or files other than its weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from data_contracts.errors import ModelUnavailable
+from models.compact.line_batch import LineBatch, waves
+from models.compact.onnx_weights import BLANK_CLASS, FEATURE_DIM, RECOGNIZER, find_weights
+
+END_CLASS = BLANK_CLASS
+"""The blank never stands in a text, so its class says that the line is over."""
+DISTANCE_CAP = 8
+"""Farther than this from its expected place a character is as unlikely as at this distance."""
+COPIED_WORDS = 8
+"""Memory words whose letters are shown to a word: the best ones."""
+HIDDEN = -1e9
+
+
+@dataclass(frozen=True)
+class DecoderShape:
+    """Sizes; part of the weights file."""
+
+    width: int = 192
+    heads: int = 4
+    layers: int = 3
+    hidden: int = 576
+    pointer_dim: int = 96
+    memory_dim: int = 96
+    dropout: float = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenHead:
+    """The recogniser's character head: ``weight`` [classes, 120], ``bias`` [classes], ``looks`` [classes, 120].
+
+    ``looks`` are the weights at unit length: what a character looks like to the eyes; the decoder's input alphabet.
+    """
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    looks: torch.Tensor
+
+    @classmethod
+    def load(cls, folder: Path | None = None) -> FrozenHead:
+        """Take the head from the installed package.
+
+        Raises:
+            ModelUnavailable: the package or its weights are not the expected ones.
+        """
+        import onnx
+        from onnx import numpy_helper
+
+        graph = onnx.load(find_weights(RECOGNIZER, folder)).graph
+        tensors = {t.name: t for t in graph.initializer if t.name in ("linear_8.w_0", "linear_8.b_0")}
+        weight = torch.tensor(numpy_helper.to_array(tensors["linear_8.w_0"]).T.copy())
+        return cls.of(weight, torch.tensor(numpy_helper.to_array(tensors["linear_8.b_0"]).copy()))
+
+    @classmethod
+    def of(cls, weight: torch.Tensor, bias: torch.Tensor) -> FrozenHead:
+        """Build a head from ``weight`` [classes, 120] and ``bias`` [classes]."""
+        return cls(weight, bias, F.normalize(weight, dim=1) * FEATURE_DIM**0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class WordTokens:
+    """Words of earlier pages: ``keys`` and ``values`` [words, dim], ``payload`` ids [words, 24].
+
+    ``visible`` [words of the batch, words of the memory], if given, says which word may see which.
+    """
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    payload: torch.Tensor
+    visible: torch.Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """An encoded batch: ``states`` [lines, frames, width] and what the layers need of it.
+
+    ``recall`` [words, memory words + 1]: where each word of the batch looked; the last column is "nowhere".
+    """
+
+    batch: LineBatch
+    states: torch.Tensor
+    recall: torch.Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class Strokes:
+    """What the decoder wants to write: ``states`` [lines, steps, 120] for the head, ``ends`` [lines, steps].
+
+    ``pointing`` [lines, steps, frames]: log-probability of the frame each step points at.
+    """
+
+    states: torch.Tensor
+    ends: torch.Tensor
+    pointing: torch.Tensor
+
+
+class WordMemory(nn.Module):
+    """Attention from the words of a draft to words of earlier pages, by their pictures; null key included.
+
+    A word is looked up before its first letter is written, so that no written letter can mislead the look-up. What
+    comes back is laid on the word's frames: the found words' letters at the frame's place from the word's start and
+    from its end, and a value. A learnt gate, closed at first, decides how much of it is seen.
+    """
+
+    def __init__(self, shape: DecoderShape) -> None:
+        """Make untrained weights."""
+        super().__init__()
+        self.query = nn.Linear(3 * FEATURE_DIM, shape.memory_dim)
+        self.key = nn.Linear(3 * FEATURE_DIM, shape.memory_dim)
+        self.value = nn.Linear(3 * FEATURE_DIM, shape.memory_dim)
+        self.null_key = nn.Parameter(torch.zeros(shape.memory_dim))
+        self.null_bias = nn.Parameter(torch.tensor(6.0))
+        self.sharpness = nn.Parameter(torch.tensor(10.0))
+        self.letters = nn.Linear(2 * FEATURE_DIM + shape.memory_dim, shape.width)
+        self.gate = nn.Linear(shape.width + 2, 1)
+        nn.init.zeros_(self.letters.weight)
+        nn.init.zeros_(self.letters.bias)
+
+    def tokens(self, pictures: torch.Tensor, payload: torch.Tensor) -> WordTokens:
+        """Return the tokens of words with ``pictures`` [words, 360] and ``payload`` [words, 24]."""
+        return WordTokens(F.normalize(self.key(pictures), dim=-1), self.value(pictures), payload)
+
+    def forward(
+        self, batch: LineBatch, states: torch.Tensor, words: WordTokens, looks: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return ``states`` [lines, frames, width] with what was recalled, and the recall [words, memory + 1]."""
+        query = F.normalize(self.query(batch.word_pictures), dim=-1) * self.sharpness
+        scores = query @ words.keys.mT
+        if words.visible is not None:
+            scores = scores.masked_fill(~words.visible, HIDDEN)
+        null = (query @ self.null_key)[:, None] + self.null_bias
+        recall = torch.softmax(torch.cat((scores, null), dim=1), dim=1)
+        best = recall[:, :-1].topk(min(COPIED_WORDS, len(words.keys)), dim=1)
+        found = best.values[:, None, :] @ words.values[best.indices]
+        frame_word = batch.word_of_frame.clamp_min(0)
+        places = torch.stack((batch.from_start, batch.from_end), dim=-1)
+        letters = self._letters_at(places, frame_word, best.values, words.payload[best.indices], looks)
+        mass = 1 - recall[:, -1]
+        seen = self.letters(torch.cat((letters, found[frame_word, 0]), dim=-1))
+        surest = best.values[:, :1].sum(dim=1)
+        gate = torch.sigmoid(self.gate(torch.cat((states, mass[frame_word, None], surest[frame_word, None]), dim=-1)))
+        inside = (batch.word_of_frame >= 0)[..., None]
+        return states + torch.where(inside, gate * seen, 0.0), recall
+
+    def _letters_at(
+        self,
+        places: torch.Tensor,
+        frame_word: torch.Tensor,
+        weights: torch.Tensor,
+        payload: torch.Tensor,
+        looks: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return the found words' letters [lines, frames, 240] at ``places`` from the start and from the end."""
+        lengths = (payload != BLANK_CLASS).sum(dim=-1)
+        own, weight = payload[frame_word], weights[frame_word]
+        ends = (lengths[frame_word] - 1 - places[..., 1:]).clamp_min(0)
+        ids = (own.gather(-1, place[..., None]) for place in (places[..., :1].expand_as(ends), ends))
+        shown = [weight[..., None, :] @ looks[chosen.squeeze(-1)] for chosen in ids]
+        return torch.cat(shown, dim=-1).squeeze(-2)
+
+
+class ReaderLayer(nn.Module):
+    """Attention to what is written, attention to the frames, a feed-forward part; each on a normalised residual."""
+
+    def __init__(self, shape: DecoderShape) -> None:
+        """Make untrained weights."""
+        super().__init__()
+        width = shape.width
+        self.heads, self.dropout = shape.heads, shape.dropout
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.own = nn.Linear(width, 3 * width)
+        self.own_out = nn.Linear(width, width)
+        self.ask = nn.Linear(width, width)
+        self.see = nn.Linear(width, 2 * width)
+        self.see_out = nn.Linear(width, width)
+        self.steepness = nn.Parameter(torch.linspace(-1.0, 1.0, shape.heads))
+        self.mix = nn.Sequential(nn.Linear(width, shape.hidden), nn.GELU(), nn.Linear(shape.hidden, width))
+
+    def forward(
+        self, text: torch.Tensor, sight: torch.Tensor, causal: torch.Tensor, distance: torch.Tensor, real: torch.Tensor
+    ) -> torch.Tensor:
+        """Return ``text`` [lines, steps, width] after one layer.
+
+        ``sight`` [lines, frames, width]; ``causal`` [lines, 1, steps, steps] is True where a step may look;
+        ``distance`` [lines, steps, frames] characters from where a step expects to be; ``real`` [lines, frames].
+        """
+        query, key, value = (self._split(part) for part in self.own(self.norms[0](text)).chunk(3, dim=-1))
+        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=causal)
+        text = text + self._thinned(self.own_out(self._merged(seen)))
+        slope = -F.softplus(self.steepness)[:, None, None]
+        bias = (slope * distance[:, None]).masked_fill(~real[:, None, None], HIDDEN)
+        key, value = (self._split(part) for part in self.see(sight).chunk(2, dim=-1))
+        seen = F.scaled_dot_product_attention(self._split(self.ask(self.norms[1](text))), key, value, attn_mask=bias)
+        text = text + self._thinned(self.see_out(self._merged(seen)))
+        return text + self._thinned(self.mix(self.norms[2](text)))
+
+    def _thinned(self, x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(x, self.dropout, self.training)
+
+    def _split(self, x: torch.Tensor) -> torch.Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def _merged(self, x: torch.Tensor) -> torch.Tensor:
+        return x.transpose(1, 2).flatten(-2)
+
+
+class CompactDecoder(nn.Module):
+    """Autoregressive decoder on frozen frames; starts as "CTC logits at the frame pointed at" and learns from there.
+
+    Invariant: the row of a line in any output depends on that line, its context, its prefix and the memory alone.
+    """
+
+    def __init__(self, shape: DecoderShape, head: FrozenHead) -> None:
+        """Make an untrained decoder on ``head``."""
+        super().__init__()
+        width = shape.width
+        self.shape, self.head = shape, head
+        self.frame = nn.Linear(FEATURE_DIM, width)
+        self.signal = nn.Linear(3, width)
+        self.frame_norm = nn.LayerNorm(width)
+        self.smooth = nn.Conv1d(width, width, 5, padding=2)
+        self.memory = WordMemory(shape)
+        self.character = nn.Linear(FEATURE_DIM, width)
+        self.begin = nn.Parameter(torch.zeros(width))
+        self.before = nn.Parameter(torch.zeros(width))
+        self.remaining = nn.Linear(width, width)
+        self.layers = nn.ModuleList(ReaderLayer(shape) for _ in range(shape.layers))
+        self.point_from = nn.Linear(width, shape.pointer_dim)
+        self.point_to = nn.Linear(width, shape.pointer_dim)
+        self.point_steepness = nn.Parameter(torch.tensor(1.0))
+        self.pointed = nn.Linear(FEATURE_DIM, width)
+        self.last_norm = nn.LayerNorm(width)
+        self.change = nn.Linear(width, FEATURE_DIM)
+        self.trust = nn.Parameter(torch.tensor(1.0))
+        self.end = nn.Linear(width, 1)
+        nn.init.zeros_(self.change.weight)
+        nn.init.zeros_(self.change.bias)
+
+    def look(self, batch: LineBatch, words: WordTokens | None = None) -> Sight:
+        """Encode ``batch``, with the ``words`` of earlier pages if there are any."""
+        width = self.shape.width
+        place = torch.arange(batch.frames.shape[1]).expand_as(batch.counts)
+        states = self.frame(batch.frames) + self.signal(batch.signals)
+        states = states + waves(place, width) + waves(2 * batch.counts, width)
+        states = states * batch.real[..., None]
+        states = states + F.gelu(self.smooth(self.frame_norm(states).mul(batch.real[..., None]).mT).mT)
+        recall = None
+        if words is not None and len(words.keys) and len(batch.word_pictures):
+            states, recall = self.memory(batch, states, words, self.head.looks)
+        return Sight(batch, states, recall)
+
+    def write(self, sight: Sight, prefix: torch.Tensor) -> Strokes:
+        """Return what follows each prefix of ``prefix`` [lines, steps], the empty and the whole one included.
+
+        Ids -1 are padding behind the text. Step n says what stands at place n, given prefix[:n].
+        """
+        batch, width = sight.batch, self.shape.width
+        text, places, readable = self._written(batch, prefix)
+        lines, before = len(text), batch.context.shape[1]
+        steps = text.shape[1]
+        causal = torch.ones(steps, steps, dtype=torch.bool).tril()
+        causal = (causal & readable[:, None, :]) | torch.eye(steps, dtype=torch.bool)
+        distance = (places[:, :, None] + 1 - batch.counts[:, None, :]).abs().clamp_max(DISTANCE_CAP).float()
+        text = text + waves(2 * places, width)
+        text = text + self.remaining(waves(2 * (batch.totals[:, None] - places), width))
+        for layer in self.layers[:-1]:
+            text = layer(text, sight.states, causal[:, None], distance, batch.real)
+        scores = self.point_from(text) @ self.point_to(sight.states).mT * self.shape.pointer_dim**-0.5
+        scores = scores - F.softplus(self.point_steepness) * distance
+        pointing = torch.log_softmax(scores.masked_fill(~batch.real[:, None], HIDDEN), dim=-1)
+        glance = pointing.exp() @ batch.frames
+        text = self.layers[-1](text + self.pointed(glance), sight.states, causal[:, None], distance, batch.real)
+        text = self.last_norm(text[:, before:])
+        assert text.shape[:2] == (lines, prefix.shape[1] + 1)
+        states = self.change(text) + self.trust * glance[:, before:]
+        return Strokes(states, self.end(text).squeeze(-1), pointing[:, before:])
+
+    def log_probabilities(self, strokes: Strokes, classes: torch.Tensor) -> torch.Tensor:
+        """Return log-probabilities [lines, steps, len(classes)] among ``classes``, of which the first is the end."""
+        logits = strokes.states @ self.head.weight[classes].T + self.head.bias[classes]
+        return torch.log_softmax(torch.cat((strokes.ends[..., None], logits[..., 1:]), dim=-1), dim=-1)
+
+    def _written(self, batch: LineBatch, prefix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return states [lines, steps, width], places [lines, steps] and what may be looked at [lines, steps]."""
+        before = batch.context.shape[1]
+        context = self.character(self.head.looks[batch.context.clamp_min(0)]) + self.before
+        begin = self.begin.expand(len(prefix), 1, -1)
+        written = self.character(self.head.looks[prefix.clamp_min(0)])
+        text = torch.cat((context, begin, written), dim=1)
+        places = torch.arange(text.shape[1]).expand(len(prefix), -1) - before
+        always = torch.ones(len(prefix), 1, dtype=torch.bool)
+        return text, places, torch.cat((batch.context >= 0, always, prefix >= 0), dim=1)
+
+
+def save_weights(model: CompactDecoder, path: Path, about: str) -> str:
+    """Write the weights as float16 with their shape and ``about``, and return the file's sha256."""
+    import json
+
+    from safetensors.torch import save_file
+
+    tensors = {name: value.half().contiguous() for name, value in model.state_dict().items()}
+    save_file(tensors, path, {"shape": json.dumps(asdict(model.shape)), "about": about})
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def load_weights(path: Path, sha256: str, head: FrozenHead) -> CompactDecoder:
+    """Open a decoder for reading.
+
+    Raises:
+        ModelUnavailable: the file is missing or is not the expected one.
+    """
+    import json
+
+    from safetensors import safe_open
+
+    if not path.is_file():
+        raise ModelUnavailable(f"{path} does not exist; the weights are part of the package, install it again")
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != sha256:
+        raise ModelUnavailable(f"{path} has sha256 {found}, expected {sha256}; install the package again")
+    with safe_open(path, framework="pt") as file:
+        shape = DecoderShape(**json.loads(file.metadata()["shape"]))
+        tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+    model = CompactDecoder(shape, head)
+    model.load_state_dict(tensors)
+    return model.eval().requires_grad_(False)

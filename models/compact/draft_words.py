@@ -1,0 +1,109 @@
+"""Cuts a line's draft into words and says which of them are worth a second look.
+
+A word is what stands between spaces or dashes. Its ends are frames: from the peak of what stands before it to the
+peak of what stands after, so that texts of any length compete for the same stretch of the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.sr_swa.protocol import EncodedLine
+
+DASHES = frozenset("-‐‑–—=⸗¬")
+"""Division marks of all times included."""
+BOUNDARIES = frozenset(" ") | DASHES
+LETTER_RATIO = 0.6
+"""A word with fewer letters is a number, a date or noise, which no other page can vouch for."""
+
+
+@dataclass(frozen=True)
+class DraftWord:
+    """Characters ``start`` to ``stop`` of a draft, with what the CTC head thought of them.
+
+    ``text`` is ``head + core + tail``: the core begins and ends with a letter or digit, the rest is punctuation.
+    ``first_frame`` to ``last_frame`` includes the peaks of the neighbouring characters, ``before`` and ``after``
+    (empty at the ends of a line). ``confidence`` is the lowest posterior of its characters.
+    """
+
+    start: int
+    stop: int
+    head: str
+    core: str
+    tail: str
+    before: str
+    after: str
+    first_frame: int
+    last_frame: int
+    confidence: float
+    is_divided: bool
+
+    @property
+    def text(self) -> str:
+        """The word as drafted."""
+        return self.head + self.core + self.tail
+
+    @property
+    def letters(self) -> int:
+        """Letters of the core."""
+        return sum(character.isalpha() for character in self.core)
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it is whole and mostly letters."""
+        return not self.is_divided and self.letters >= LETTER_RATIO * max(1, len(self.core))
+
+
+def draft_words(line: EncodedLine, characters: Sequence[str], *, continues: bool) -> list[DraftWord]:
+    """Return the words of ``line``; ``characters`` maps a class id to its character.
+
+    ``continues``: the line before ends in a divided word, so the first word here is the rest of it.
+    """
+    drafted = [characters[index] for index in line.draft_ids]
+    words = []
+    for number, (start, stop) in enumerate(_spans(drafted)):
+        text = "".join(drafted[start:stop])
+        core = text.strip(_edges(text))
+        offset = text.index(core) if core else len(text)
+        words.append(
+            DraftWord(
+                start=start,
+                stop=stop,
+                head=text[:offset],
+                core=core,
+                tail=text[offset + len(core) :],
+                before=drafted[start - 1] if start else "",
+                after=drafted[stop] if stop < len(drafted) else "",
+                first_frame=int(line.draft_frames[start - 1]) if start else 0,
+                last_frame=int(line.draft_frames[stop]) if stop < len(drafted) else len(line.frames) - 1,
+                confidence=float(np.min(line.draft_posteriors[start:stop])),
+                is_divided=(continues and not number) or _is_cut_off(drafted, stop),
+            )
+        )
+    return words
+
+
+def ends_divided(line: EncodedLine, characters: Sequence[str]) -> bool:
+    """Return whether the last word of ``line`` goes on in the next line."""
+    drafted = [characters[index] for index in line.draft_ids]
+    return len(drafted) > 1 and drafted[-1] in DASHES and drafted[-2].isalpha()
+
+
+def _spans(drafted: Sequence[str]) -> Iterator[tuple[int, int]]:
+    start = 0
+    for index, character in enumerate([*drafted, " "]):
+        if character in BOUNDARIES:
+            if index > start:
+                yield start, index
+            start = index + 1
+
+
+def _edges(text: str) -> str:
+    return "".join({character for character in text if not character.isalnum()})
+
+
+def _is_cut_off(drafted: Sequence[str], stop: int) -> bool:
+    return stop == len(drafted) - 1 and drafted[stop] in DASHES

@@ -1,0 +1,276 @@
+"""A second look at uncertain words: known words in their place, scored against the picture.
+
+The draft of a bad scan is often one letter away from a word that stands elsewhere in the book. So for each uncertain
+word the words of the window, of fetched references and of a general list that are spelt nearly like it compete with
+what was drafted, all for the same frames: the CTC probability of each text, plus what the document's own counts say of
+it. A change needs a margin. Nothing that is decided here enters the memory: it holds confident drafts only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from models.compact.candidates import KnownWords, in_case_of
+from models.compact.ctc_score import CtcHead
+from models.compact.document_words import DocumentWords
+from models.compact.draft_words import BOUNDARIES, DraftWord, draft_words, ends_divided
+from models.compact.onnx_weights import BLANK_CLASS
+from models.compact.word_list import WordList
+from models.sr_swa.context import AttentionContext
+from models.sr_swa.kv import KVBlock
+from models.sr_swa.protocol import EncodedLine
+from models.sr_swa.usage import Fetch
+
+NOTES_KEY = "words"
+"""Where the document's words stand in the context's notes."""
+CONFIDENT = 0.9
+"""Lowest character posterior of a word that is counted."""
+PRIOR_FLOOR = 0.1
+"""Count of a word that was never seen: keeps the prior finite, and a first occurrence cheap."""
+LISTED_COUNT = 0.5
+"""Count of a word that only the general list knows: between never and once."""
+
+WordKeys = Callable[[EncodedLine, Sequence[DraftWord]], torch.Tensor]
+"""Keys [layers, kv_heads, words, head_dim] of words of a line: what the model's memory is asked with."""
+
+
+@dataclass(frozen=True)
+class Caution:
+    """What a change must overcome. Fitted on generated pages, never on a book that is measured.
+
+    ``margin`` and ``short_margin`` are log-probabilities; words of up to ``short_letters`` letters have more
+    neighbours by chance, so they need more. Below ``unreadable_below``, the mean posterior of a line, a line is noise
+    on which every word fits.
+    """
+
+    uncertain_below: float = 0.99
+    least_letters: int = 3
+    short_letters: int = 4
+    prior_weight: float = 1.0
+    margin: float = 0.0
+    short_margin: float = 1.0
+    unreadable_below: float = 0.5
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A word of line ``line_index`` that was changed: ``drafted`` to ``accepted``, with the posterior among all."""
+
+    line_index: int
+    word: DraftWord
+    accepted: str
+    posterior: float
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """A page after the second look. ``lines`` are those given, changed ones with new draft ids, posteriors, frames.
+
+    ``window_mass`` [tokens] by page number has 1 for each time a window word was accepted.
+    """
+
+    lines: tuple[EncodedLine, ...]
+    replacements: tuple[Replacement, ...] = ()
+    window_mass: Mapping[int, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def changed_lines(self) -> frozenset[int]:
+        """Indices of the lines that are not as drafted."""
+        return frozenset(each.line_index for each in self.replacements)
+
+
+class WordRescorer:
+    """Rescores pages of one document. Holds no state of it: that is in the context's window, store and notes."""
+
+    def __init__(
+        self,
+        head: CtcHead,
+        characters: Sequence[str],
+        lists: Iterable[WordList] = (),
+        caution: Caution = Caution(),  # noqa: B008 - frozen
+    ) -> None:
+        """``characters`` maps a class id to its character; without ``lists`` only the document's words compete."""
+        self._head = head
+        self._characters = tuple(characters)
+        self._class_of = {character: index for index, character in enumerate(self._characters) if character}
+        self._lists = tuple(lists)
+        self._caution = caution
+
+    def rescore_page(
+        self, lines: Sequence[EncodedLine], context: AttentionContext, word_keys: WordKeys | None = None
+    ) -> Rescored:
+        """Return ``lines`` of the current page with uncertain words looked at again.
+
+        References are fetched line by line where the gate fires on the line's surest doubt; without ``word_keys``
+        none are. Counts the page's confident words in ``context.notes``, so call it once a page, last.
+        """
+        document = DocumentWords.from_json(context.notes.get(NOTES_KEY, {}))
+        words = self._words_of(lines)
+        confident = [word.core for each in words for word in each if word.is_word and word.confidence > CONFIDENT]
+        page = _PageLook(self, document, document.written_in(confident, self._lists), context, word_keys)
+        looked = [page.look(index, line, words[index]) for index, line in enumerate(lines)]
+        document.add_page(confident, context.page_number, self._lists)
+        context.notes[NOTES_KEY] = document.as_json()
+        return Rescored(tuple(looked), tuple(page.replacements), page.window_mass)
+
+    def _words_of(self, lines: Sequence[EncodedLine]) -> list[list[DraftWord]]:
+        words, continues = [], False
+        for line in lines:
+            words.append(draft_words(line, self._characters, continues=continues))
+            continues = ends_divided(line, self._characters) if len(line.draft_ids) else continues
+        return words
+
+    def doubts(self, line: EncodedLine, words: Sequence[DraftWord]) -> list[DraftWord]:
+        """Return the words of ``line`` that may be changed; none of a line that cannot be read."""
+        caution = self._caution
+        if not len(line.draft_ids) or float(line.draft_posteriors.mean()) < caution.unreadable_below:
+            return []
+        return [
+            word
+            for word in words
+            if word.is_word and word.letters >= caution.least_letters and word.confidence < caution.uncertain_below
+        ]
+
+    def texts(self, word: DraftWord, sources: Iterable[KnownWords]) -> dict[str, str]:
+        """Return core -> text for what ``word`` might be, itself first; every text can be written by the head."""
+        cores = {word.core: word.text}
+        for source in sources:
+            for form in source.near(word.core):
+                for core in in_case_of(word.core, form):
+                    if self._class_of.keys() >= set(core):
+                        cores.setdefault(core, word.head + core + word.tail)
+        return cores
+
+    def score(self, line: EncodedLine, word: DraftWord, texts: Iterable[str]) -> np.ndarray:
+        """Return the CTC score of each of ``texts`` in place of ``word``, its neighbours included."""
+        around = [[self._class_of[character] for character in word.before + text + word.after] for text in texts]
+        return self._head.score(line.frames[word.first_frame : word.last_frame + 1], around)
+
+    def prior(self, core: str, document: DocumentWords, lists: Iterable[WordList]) -> float:
+        """Return the weighted log of how often the document, or else its language, has ``core``."""
+        count = document.count(core) + LISTED_COUNT * any(core in each.words for each in lists)
+        return self._caution.prior_weight * math.log(count + PRIOR_FLOOR)
+
+    def margin(self, word: DraftWord) -> float:
+        """Return what a change of ``word`` must gain."""
+        caution = self._caution
+        return caution.short_margin if word.letters <= caution.short_letters else caution.margin
+
+    def write(self, line: EncodedLine, replacements: Sequence[Replacement]) -> EncodedLine:
+        """Return ``line`` with words replaced; the new characters share the frames of the old ones."""
+        ids, posteriors, frames = (list(part) for part in (line.draft_ids, line.draft_posteriors, line.draft_frames))
+        for each in sorted(replacements, key=lambda each: -each.word.start):
+            span = slice(each.word.start, each.word.stop)
+            written = [self._class_of[character] for character in each.accepted]
+            places = np.linspace(frames[span][0], frames[span][-1], len(written))
+            ids[span], posteriors[span] = written, [each.posterior] * len(written)
+            frames[span] = [round(place) for place in places]
+        return replace(
+            line,
+            draft_ids=np.asarray(ids, np.int32),
+            draft_posteriors=np.asarray(posteriors, np.float32),
+            draft_frames=np.asarray(frames, np.int32),
+        )
+
+
+class _PageLook:
+    """One page's second look: what of the document's memory is in sight, and what came of it."""
+
+    def __init__(
+        self,
+        rescorer: WordRescorer,
+        document: DocumentWords,
+        lists: Sequence[WordList],
+        context: AttentionContext,
+        word_keys: WordKeys | None,
+    ) -> None:
+        self._rescorer = rescorer
+        self._document = document
+        self._lists = lists
+        self._context = context
+        self._word_keys = word_keys
+        self._window = [
+            (block, block_words(block, rescorer._characters))
+            for block in context.window_blocks(before=context.page_number)
+        ]
+        self._window_words = KnownWords(form for _, words in self._window for _, form in words)
+        self.replacements: list[Replacement] = []
+        self.window_mass: dict[int, torch.Tensor] = {}
+
+    def look(self, line_index: int, line: EncodedLine, words: Sequence[DraftWord]) -> EncodedLine:
+        """Return ``line`` with the changes that its picture bears out."""
+        doubts = self._rescorer.doubts(line, words)
+        if not doubts:
+            return line
+        fetch = self._fetch(line, doubts)
+        fetched = [(block, block_words(block, self._rescorer._characters)) for block in (fetch.blocks if fetch else ())]
+        sources = [
+            self._window_words,
+            KnownWords(form for _, words in fetched for _, form in words),
+            *(each.words for each in self._lists),
+        ]
+        changes = []
+        for word in doubts:
+            if (accepted := self._decide(line, word, sources)) is not None:
+                core, text, posterior = accepted
+                changes.append(Replacement(line_index, word, text, posterior))
+                self._note_use(core, fetch, fetched)
+        self.replacements += changes
+        return self._rescorer.write(line, changes) if changes else line
+
+    def _fetch(self, line: EncodedLine, doubts: Sequence[DraftWord]) -> Fetch | None:
+        if self._word_keys is None or not len(self._context.store):
+            return None
+        uncertainty = 1 - min(word.confidence for word in doubts)
+        return self._context.fetch(self._word_keys(line, doubts), uncertainty)
+
+    def _decide(
+        self, line: EncodedLine, word: DraftWord, sources: Iterable[KnownWords]
+    ) -> tuple[str, str, float] | None:
+        """Return core, text and posterior of what ``word`` should be instead, if anything."""
+        texts = self._rescorer.texts(word, sources)
+        if len(texts) == 1:
+            return None
+        scores = self._rescorer.score(line, word, texts.values()).astype(np.float64)
+        scores += [self._rescorer.prior(core, self._document, self._lists) for core in texts]
+        best = int(scores.argmax())
+        if not best or scores[best] - scores[0] <= self._rescorer.margin(word):
+            return None
+        core, text = list(texts.items())[best]
+        return core, text, float(1 / np.exp(scores - scores[best]).sum())
+
+    def _note_use(self, core: str, fetch: Fetch | None, fetched: Sequence[tuple[KVBlock, BlockWords]]) -> None:
+        """Count an accepted word as attention to the tokens that have it: whole mass, as it decided alone."""
+        key = core.casefold()
+        for block, words in self._window:
+            for token, form in words:
+                if form.casefold() == key:
+                    mass = self.window_mass.setdefault(block.page_number, torch.zeros(block.tokens))
+                    mass[token] += 1
+        if fetch is not None:
+            fetch.note_mass(
+                {block.page_number: 1.0 for block, words in fetched if any(f.casefold() == key for _, f in words)}
+            )
+
+
+BlockWords = tuple[tuple[int, str], ...]
+"""Token index and word, edge punctuation gone; a token of two words joined by a dash is there twice."""
+
+
+def block_words(block: KVBlock, characters: Sequence[str]) -> BlockWords:
+    """Return the words that a block's tokens spell (payload ``ids`` [tokens, characters], the blank where they end)."""
+    words = []
+    for token, ids in enumerate(block.payload["ids"].tolist()):
+        spelt = "".join(characters[index] for index in ids if index != BLANK_CLASS)
+        for boundary in BOUNDARIES:
+            spelt = spelt.replace(boundary, " ")
+        for part in spelt.split():
+            core = part.strip("".join({character for character in part if not character.isalnum()}))
+            if core.isalpha() or (core and sum(map(str.isalpha, core)) >= 0.6 * len(core)):
+                words.append((token, core))
+    return tuple(words)

@@ -1,0 +1,110 @@
+"""Makes training data: ``python -m models.compact.training.generate --data DIR --documents N``.
+
+Text in, features out: documents are composed, drawn, degraded, read by the frozen recogniser, aligned and stored,
+one file a document. A document is a function of its number; those already on disk are skipped, so the command
+can be stopped and started again at any moment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from rapidfuzz.distance import Levenshtein
+
+from models.compact.decoder import FrozenHead
+from models.compact.onnx_weights import BLANK_CLASS
+from models.compact.recognizer import LineRecognizer
+from models.compact.training import shards
+from models.compact.training.align import align
+from models.compact.training.draw import draw_document
+from models.compact.training.degrade import Image
+from models.compact.training.leaks import read_leaks
+from models.compact.training.text import Corpus, Language, LineText
+from models.sr_swa.protocol import EncodedLine
+
+CACHE = Path(".cache/train")
+LANGUAGE_CYCLE: tuple[Language, ...] = ("en", "fr", "de", "en", "zh", "en", "de", "fr", "en", "fr", "en", "de", "zh")
+"""Documents in turn: en 38 %, fr 23 %, de 23 %, zh 15 %."""
+HELD_OUT_SEED = 1_000_000_000
+UNREADABLE_RATIO = 0.5
+"""A line of whose characters the draft misses more than this is shown to nobody: its target would teach guessing."""
+
+
+class Reader:
+    """The frozen recogniser and its head, for crops whose text is known."""
+
+    def __init__(self) -> None:
+        """Open the recogniser.
+
+        Raises:
+            ModelUnavailable: the weights are missing or not the expected ones.
+        """
+        self.recognizer = LineRecognizer(1)
+        self.head = FrozenHead.load()
+        self.ids = {character: index for index, character in enumerate(self.recognizer.characters) if index}
+
+    def sample(self, crop: Image, text: LineText, page: int, severity: float) -> shards.Sample:
+        """Read ``crop`` [height, width] and align ``text`` to its frames."""
+        line = self.recognizer.read(np.repeat(crop[:, :, None], 3, axis=2), [_outline(crop)], ["horizontal"])[0]
+        ids = np.asarray([self.ids.get(character, BLANK_CLASS) for character in text.written], np.int32)
+        distance = Levenshtein.distance(text.written, self.recognizer.text(line.draft_ids))
+        usable = BLANK_CLASS not in ids and len(ids) <= len(line.frames)
+        usable = usable and distance <= UNREADABLE_RATIO * max(1, len(ids)) or not len(ids)
+        frames = align(self._scores(line, ids)) if usable else np.zeros(len(ids), np.int32)
+        return shards.Sample(line, ids, frames, page, severity, text.kind, bool(usable))
+
+    def _scores(self, line: EncodedLine, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+        """Return logits of the CTC states of ``ids``: blank, first, blank, second, ... [frames, 1 + 2 * characters]."""
+        states = np.full(1 + 2 * len(ids), BLANK_CLASS)
+        states[1::2] = ids
+        weight, bias = self.head.weight.numpy(), self.head.bias.numpy()
+        return np.asarray(line.frames.astype(np.float32) @ weight[states].T + bias[states], np.float32)
+
+
+def make_document(number: int, corpora: dict[Language, Corpus], fonts: Path, reader: Reader, seed: int) -> shards.Document:
+    """Compose, draw, read and align document ``number``."""
+    language = LANGUAGE_CYCLE[number % len(LANGUAGE_CYCLE)]
+    corpus = corpora[language]
+    text = corpus.document(random.Random(seed))
+    samples, style = [], ""
+    for page, look, line, crop in draw_document(text, fonts, seed, held_out=corpus.held_out):
+        samples.append(reader.sample(crop, line, page, look.severity))
+        style = look.style
+    return shards.Document(number, language, text.historical, style, tuple(samples))
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder with en/ fr/ de/ zh/ of *.txt")
+    parser.add_argument("--documents", type=int, default=1000, help="how many to have in the end")
+    parser.add_argument("--held-out", action="store_true", help="make documents for measuring")
+    parser.add_argument("--books", type=Path, help="folder of books whose text must not be trained on")
+    parser.add_argument("--cache", type=Path, default=CACHE)
+    options = parser.parse_args()
+    folder = options.cache / ("held_out" if options.held_out else "documents")
+    folder.mkdir(parents=True, exist_ok=True)
+    leaks = read_leaks(options.books) if options.books else frozenset()
+    corpora = {
+        language: Corpus(options.data / language, language, held_out=options.held_out, drop=leaks)
+        for language in dict.fromkeys(LANGUAGE_CYCLE)
+    }
+    reader = Reader()
+    for number in range(options.documents):
+        path = folder / f"{number:06d}.safetensors"
+        if not path.exists():
+            seed = number + (HELD_OUT_SEED if options.held_out else 0)
+            shards.save(make_document(number, corpora, options.cache / "fonts", reader, seed), path)
+
+
+def _outline(crop: Image) -> tuple[tuple[float, float], ...]:
+    height, width = crop.shape
+    return ((0.0, 0.0), (width - 1.0, 0.0), (width - 1.0, height - 1.0), (0.0, height - 1.0))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""An image file as a PDF page: MuPDF must show the pixels that Pillow reads from the file."""
+
+from pathlib import Path
+
+import numpy as np
+import pymupdf
+import pytest
+from PIL import Image, ImageCms
+
+from data_contracts.embedded_image import add_image_page
+from data_contracts.page_images import Frame, eight_bits, open_image, upright
+from support.sources import scan
+
+JPEG_MEAN_DIFFERENCE = 3
+"""MuPDF and Pillow enlarge the halved colour channels of a JPEG each in its own way; a wrong turn differs by 60."""
+
+
+def colours() -> Image.Image:
+    """Return 90 x 60 pixels of which no two neighbours, rows or columns are alike."""
+    rows, columns = np.mgrid[:60, :90]
+    pixels = np.stack([rows * 4, columns * 2, (rows * 3 + columns * 5) % 256], axis=2).astype(np.uint8)
+    pixels[:12, :20] = [255, 0, 0]
+    return Image.fromarray(pixels)
+
+
+def embedded(path: Path, index: int = 0) -> tuple[np.ndarray, pymupdf.Rect, bytes, str]:
+    """Return the page's pixels, its size, and the image's stream and filter in the PDF."""
+    with pymupdf.open() as document:
+        add_image_page(document, Frame(path, index))
+        data = document.tobytes(no_new_id=True)
+    with pymupdf.open(stream=data) as document:
+        page = document[0]
+        xref = page.get_images()[0][0]
+        (image,) = page.get_image_info()
+        across = image["width"] if abs(image["transform"][0]) > 0.1 else image["height"]
+        zoom = across / page.rect.width
+        pixmap = page.get_pixmap(matrix=pymupdf.Matrix(zoom, zoom))
+        pixels = np.frombuffer(pixmap.samples, np.uint8).reshape(pixmap.height, pixmap.width, 3)
+        return pixels.astype(int), page.rect, document.xref_stream_raw(xref), document.xref_get_key(xref, "Filter")[1]
+
+
+def read(path: Path) -> np.ndarray:
+    with open_image(path) as image:
+        return np.asarray(eight_bits(upright(image)).convert("RGB")).astype(int)
+
+
+def with_alpha() -> Image.Image:
+    image = colours()
+    image.putalpha(image.getchannel("R"))
+    return image
+
+
+LOSSLESS = {
+    "rgb.png": (colours, {}),
+    "grey.png": (lambda: colours().convert("L"), {}),
+    "palette.png": (lambda: colours().convert("P"), {}),
+    "bilevel.png": (lambda: colours().convert("1"), {}),
+    "alpha.png": (with_alpha, {}),
+    "rgb.webp": (colours, {"lossless": True}),
+    "rgb.tif": (colours, {"compression": "tiff_lzw"}),
+    "cmyk.tif": (lambda: colours().convert("CMYK"), {}),
+    "fax.tif": (lambda: colours().convert("1"), {"compression": "group4"}),
+    "bilevel.tif": (lambda: colours().convert("1"), {}),
+    "rgb.jp2": (colours, {}),
+    "grey.j2k": (lambda: colours().convert("L"), {}),
+}
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_the_page_shows_exactly_the_pixels_of_the_file(tmp_path, name):
+    make, options = LOSSLESS[name]
+    make().save(tmp_path / name, **options)
+    pixels, *_ = embedded(tmp_path / name)
+    assert np.array_equal(pixels, read(tmp_path / name))
+
+
+@pytest.mark.parametrize(("mode", "name"), [("RGB", "rgb.jpg"), ("L", "grey.jpg"), ("RGB", "rgb.jp2")])
+def test_jpeg_files_go_in_byte_for_byte(tmp_path, mode, name):
+    colours().convert(mode).save(tmp_path / name, quality=90)
+    pixels, _, stream, _ = embedded(tmp_path / name)
+    assert stream == (tmp_path / name).read_bytes()
+    assert np.abs(pixels - read(tmp_path / name)).mean() <= JPEG_MEAN_DIFFERENCE
+
+
+def test_a_cmyk_jpeg_goes_in_and_is_not_inverted(tmp_path):
+    Image.new("CMYK", (90, 60), (0, 0, 0, 0)).save(tmp_path / "white.jpg")
+    pixels, _, stream, _ = embedded(tmp_path / "white.jpg")
+    assert stream == (tmp_path / "white.jpg").read_bytes()
+    assert pixels.min() > 250
+
+
+def test_black_and_white_becomes_fax_and_stays_small(tmp_path):
+    page = scan().point(lambda value: 255 if value > 128 else 0).convert("1")
+    page.save(tmp_path / "page.png")
+    pixels, _, stream, kind = embedded(tmp_path / "page.png")
+    page.save(tmp_path / "page.tif")
+    tiff_pixels, _, fax, fax_kind = embedded(tmp_path / "page.tif")
+    assert (kind, fax_kind) == ("/FlateDecode", "/CCITTFaxDecode")
+    assert np.array_equal(pixels, tiff_pixels)
+    assert len(fax) < page.width * page.height / 8 / 10
+
+
+def test_the_data_of_a_plain_png_is_not_packed_again(tmp_path):
+    colours().save(tmp_path / "page.png", compress_level=1)
+    _, _, stream, _ = embedded(tmp_path / "page.png")
+    assert stream in (tmp_path / "page.png").read_bytes()
+
+
+def test_grey_of_16_bits_keeps_them(tmp_path):
+    values = np.arange(60 * 90, dtype=np.uint16).reshape(60, 90) * 12
+    Image.fromarray(values).save(tmp_path / "deep.png")
+    with pymupdf.open() as document:
+        add_image_page(document, Frame(tmp_path / "deep.png"))
+        xref = document[0].get_images()[0][0]
+        assert document.xref_get_key(xref, "BitsPerComponent")[1] == "16"
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", ["jpg", "png", "tif"])
+def test_a_page_stands_as_its_exif_orientation_asks(tmp_path, orientation, suffix):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / f"page.{suffix}"
+    colours().save(path, exif=exif, quality=95)
+    pixels, rect, *_ = embedded(path)
+    expected = read(path)
+    assert expected.shape[:2] == ((90, 60) if orientation >= 5 else (60, 90))
+    assert pixels.shape == expected.shape
+    assert np.abs(pixels - expected).mean() <= JPEG_MEAN_DIFFERENCE
+    assert (rect.width > rect.height) == (orientation < 5)
+
+
+@pytest.mark.parametrize(
+    ("dpi", "width_pt", "height_pt"),
+    [((200, 200), 90 * 0.36, 60 * 0.36), ((204, 98), 90 * 72 / 204, 60 * 72 / 98), ((72, 72), 90 * 0.24, 60 * 0.24)],
+)
+def test_the_page_is_as_large_as_its_resolution_says_if_that_is_credible(tmp_path, dpi, width_pt, height_pt):
+    colours().save(tmp_path / "page.tif", dpi=dpi)
+    _, rect, *_ = embedded(tmp_path / "page.tif")
+    assert (rect.width, rect.height) == pytest.approx((width_pt, height_pt), abs=0.01)
+
+
+def test_every_frame_of_a_tiff_is_a_page(tmp_path):
+    frames = [colours(), colours().rotate(180), colours().convert("L")]
+    frames[0].save(tmp_path / "many.tif", save_all=True, append_images=frames[1:])
+    for index, frame in enumerate(frames):
+        pixels, *_ = embedded(tmp_path / "many.tif", index)
+        assert np.array_equal(pixels, np.asarray(frame.convert("RGB")))
+
+
+def test_a_colour_profile_goes_with_its_image_and_one_of_another_kind_does_not(tmp_path):
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    spaces = {}
+    for mode in ("RGB", "L"):
+        colours().convert(mode).save(tmp_path / f"{mode}.png", icc_profile=profile)
+        with pymupdf.open() as document:
+            add_image_page(document, Frame(tmp_path / f"{mode}.png"))
+            spaces[mode] = document.xref_get_key(document[0].get_images()[0][0], "ColorSpace")[1]
+    assert spaces["RGB"].startswith("[/ICCBased")
+    assert spaces["L"] == "/DeviceGray"

@@ -1,0 +1,64 @@
+"""Small source documents: drawn pages as PDFs and image files, made anew for each test."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pymupdf
+from PIL import Image
+
+SCAN_SIZE_PX = (850, 1100)
+SCAN_DPI = 100
+
+
+def scan(seed: int = 1, size_px: tuple[int, int] = SCAN_SIZE_PX) -> Image.Image:
+    """Return a grey page with dark bars where lines would be; every seed gives another page."""
+    rng = np.random.default_rng(seed)
+    pixels = rng.integers(200, 256, (size_px[1], size_px[0]), dtype=np.uint8)
+    for top in range(size_px[1] // 10, size_px[1] * 9 // 10, 30):
+        right = int(rng.integers(size_px[0] // 2, size_px[0] * 9 // 10))
+        pixels[top : top + 12, size_px[0] // 10 : right] = 20
+    return Image.fromarray(pixels)
+
+
+def jpeg(seed: int = 1) -> bytes:
+    """Return ``scan`` as the bytes of a JPEG file."""
+    file = io.BytesIO()
+    scan(seed).save(file, "JPEG", quality=80)
+    return file.getvalue()
+
+
+def scanned_pdf(path: Path, pages: int = 3, rotation: int = 0) -> Path:
+    """Write a PDF of image-only pages, each ``SCAN_SIZE_PX`` at ``SCAN_DPI`` before it is turned."""
+    document = pymupdf.open()
+    for seed in range(1, pages + 1):
+        page = document.new_page(width=SCAN_SIZE_PX[0] * 72 / SCAN_DPI, height=SCAN_SIZE_PX[1] * 72 / SCAN_DPI)
+        page.insert_image(page.rect, stream=jpeg(seed))
+        page.set_rotation(rotation)
+    document.save(path)
+    document.close()
+    return path
+
+
+def drawn_pdf(path: Path, texts: list[str]) -> Path:
+    """Write a PDF with visible text, one page for each of ``texts``."""
+    document = pymupdf.open()
+    for text in texts:
+        document.new_page().insert_text((72, 100), text)
+    document.save(path)
+    document.close()
+    return path
+
+
+def pixels_at(path: Path, dpi: int = 150) -> list[bytes]:
+    """Return every page of a PDF as pixels."""
+    with pymupdf.open(path) as document:
+        return [bytes(page.get_pixmap(dpi=dpi).samples) for page in document]
+
+
+def image_streams(path: Path) -> list[list[bytes]]:
+    """Return the undecoded streams of the images of every page of a PDF."""
+    with pymupdf.open(path) as document:
+        return [[document.xref_stream_raw(image[0]) for image in page.get_images()] for page in document]

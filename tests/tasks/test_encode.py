@@ -1,0 +1,58 @@
+"""Encoding holds one page at a time, and a bad page costs only itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_contracts.errors import RenderFailed
+from models.features import read_features
+from models.sr_swa.protocol import EncodedPage, FailedPage, PageImage
+from support.fakes import ScriptedModel
+from tasks.encode import encode_chunk, encode_pages
+
+
+def render(page_number: int) -> PageImage:
+    if page_number == 2:
+        raise RenderFailed("the page is torn")
+    if page_number == 3:
+        raise ZeroDivisionError("a library met an odd page")
+    return PageImage(page_number, np.zeros((8, 6, 3), np.uint8), 72.0)
+
+
+def test_a_bad_page_keeps_its_place_and_costs_no_other(tmp_path: Path) -> None:
+    ref = encode_chunk(render, (1, 2, 3, 4), ScriptedModel(), str(tmp_path), "doc/chunk")
+    pages = list(read_features((tmp_path / ref.uri).read_bytes()))
+    assert [page.page_number for page in pages] == [1, 2, 3, 4] == list(ref.page_numbers)
+    assert [type(page) for page in pages] == [EncodedPage, FailedPage, FailedPage, EncodedPage]
+    errors = [page.error for page in pages if isinstance(page, FailedPage)]
+    assert errors == ["the page is torn", "ZeroDivisionError: a library met an odd page"]
+
+
+def test_encoding_twice_gives_one_file(tmp_path: Path) -> None:
+    first, second = (encode_chunk(render, (1, 4), ScriptedModel(), str(tmp_path), "doc/chunk") for _ in range(2))
+    assert first == second
+    assert len(list((tmp_path / "features").rglob("*.safetensors"))) == 1
+
+
+def test_a_page_is_rendered_only_when_it_is_asked_for() -> None:
+    asked: list[int] = []
+
+    def counting(page_number: int) -> PageImage:
+        asked.append(page_number)
+        return render(page_number)
+
+    pages = encode_pages(counting, (1, 4, 5), ScriptedModel())
+    assert asked == []
+    next(pages)
+    assert asked == [1]
+
+
+def test_what_is_no_fault_of_a_page_is_not_swallowed() -> None:
+    def interrupted(page_number: int) -> PageImage:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(encode_pages(interrupted, (1,), ScriptedModel()))
