@@ -146,7 +146,9 @@ def font_descriptor(font_file_xref: int) -> str:
 
 def cid_font(plane: int, descriptor_xref: int, cid_to_gid_xref: int) -> str:
     """Return the CID font object of one plane."""
-    widths = f"/DW {ADVANCE_UNITS}" + (f" /W [{FIRST_ACCENT} {LAST_ACCENT} {ACCENT_ADVANCE_UNITS}]" if plane == 0 else "")
+    widths = f"/DW {ADVANCE_UNITS}" + (
+        f" /W [{FIRST_ACCENT} {LAST_ACCENT} {ACCENT_ADVANCE_UNITS}]" if plane == 0 else ""
+    )
     return (
         f"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /{FONT_NAME} "
         "/CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> "

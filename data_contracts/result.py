@@ -151,12 +151,11 @@ class PageResult(_Record):
 
 
 class ChunkResult(_Record):
-    """The pages of one chunk and where the state after it lies; stored as one file."""
+    """The pages of one chunk and where the state after it lies; stored as one file, equal for equal input."""
 
     schema_version: Literal[1] = 1
     pages: tuple[PageResult, ...]
     state: StateRef
-    timings: tuple[PageTimings, ...] = ()
 
 
 class ChunkCheckpoint(_Record):
@@ -170,6 +169,7 @@ class ChunkCheckpoint(_Record):
     result_uri: str
     result_sha256: str
     state: StateRef
+    timings: tuple[PageTimings, ...] = Field((), description="of the run that made it; in no file that is compared")
 
 
 class DocumentReport(_Record):

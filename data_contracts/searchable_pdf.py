@@ -13,7 +13,8 @@ word; ``own_text_pages`` lists those pages. On them the words of the file may di
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +36,9 @@ A stamp or a page number over a scan is not one."""
 
 DROP_UNREACHABLE_OBJECTS = 1
 """MuPDF's mildest clean-up: objects of unselected pages are left out, none is renumbered or recompressed."""
+
+REPRODUCIBLE = {"no_new_id": True, "reproducible": True}
+"""Settings under which MuPDF writes neither a random identifier nor the time."""
 
 
 class SearchablePdfWriter:
@@ -127,16 +131,37 @@ def _copy_pages(source: Path, selected: Sequence[int], target: Path) -> None:
         encrypted = bool((document.metadata or {}).get("encryption"))
         if whole and not encrypted and not document.is_repaired and document.can_save_incrementally():
             shutil.copyfile(source, target)
-            return
-        if not whole:
-            document.select([page_number - 1 for page_number in selected])
-        document.save(
-            target,
-            garbage=0 if whole else DROP_UNREACHABLE_OBJECTS,
-            encryption=pymupdf.PDF_ENCRYPT_NONE,
-            no_new_id=True,
-            reproducible=True,
-        )
+        elif whole or all(_opens(document, page_number) for page_number in selected):
+            if not whole:
+                document.select([page_number - 1 for page_number in selected])
+            clean_up = 0 if whole else DROP_UNREACHABLE_OBJECTS
+            with _disk_errors(pymupdf, target):
+                document.save(target, garbage=clean_up, encryption=pymupdf.PDF_ENCRYPT_NONE, **REPRODUCIBLE)
+        else:
+            _copy_one_by_one(pymupdf, document, selected, target)
+
+
+def _copy_one_by_one(pymupdf: Any, document: Any, selected: Sequence[int], target: Path) -> None:
+    """Do the same for a file with pages that cannot be opened: each becomes an empty page in its place.
+
+    Form fields stay as they look; to copy them as fields, PyMuPDF opens every page, also those that cannot be.
+    """
+    with pymupdf.open() as copy:
+        for page_number in selected:
+            if _opens(document, page_number):
+                copy.insert_pdf(document, from_page=page_number - 1, to_page=page_number - 1, widgets=False)
+            else:
+                copy.new_page(-1)
+        with _disk_errors(pymupdf, target):
+            copy.save(target, **REPRODUCIBLE)
+
+
+def _opens(document: Any, page_number: int) -> bool:
+    try:
+        document.load_page(page_number - 1)
+    except Exception:  # whatever MuPDF met first
+        return False
+    return True
 
 
 def _add_source_page(document: Any, frame: Frame, page: PageResult) -> None:
@@ -161,12 +186,18 @@ def _save(pymupdf: Any, document: Any, target: Path, digest: str) -> None:
     """
     if "ID" not in document.xref_get_keys(-1):
         document.xref_set_key(-1, "ID", f"[<{digest[:32]}> <{digest[:32]}>]")
-    settings = {"no_new_id": True, "reproducible": True}
-    try:
+    with _disk_errors(pymupdf, target):
         if document.name and document.can_save_incrementally():
-            document.save(document.name, incremental=True, encryption=pymupdf.PDF_ENCRYPT_KEEP, **settings)
+            document.save(document.name, incremental=True, encryption=pymupdf.PDF_ENCRYPT_KEEP, **REPRODUCIBLE)
         else:
-            document.save(_rewritten(target), **settings)
+            document.save(_rewritten(target), **REPRODUCIBLE)
+
+
+@contextmanager
+def _disk_errors(pymupdf: Any, target: Path) -> Iterator[None]:
+    """Raise as ``OSError`` what MuPDF says when it cannot write."""
+    try:
+        yield
     except pymupdf.mupdf.FzErrorSystem as error:
         raise OSError(f"{target.name}: {error}") from error
 
@@ -192,9 +223,7 @@ def _to_user_space(pymupdf: Any, pdf_page: Any, page: PageResult) -> Affine:
     page itself asks for (/Rotate, CropBox, UserUnit).
     """
     if not page.dpi:
-        raise ContractViolated(
-            f"page {page.page_number} has {len(page.lines)} lines but no resolution"
-        )
+        raise ContractViolated(f"page {page.page_number} has {len(page.lines)} lines but no resolution")
     low_level = pymupdf.mupdf
     box, shown = low_level.FzRect(low_level.FzRect.Fixed_UNIT), low_level.FzMatrix()
     low_level.pdf_page_transform(low_level.pdf_page_from_fz_page(pdf_page.this), box, shown)

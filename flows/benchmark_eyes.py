@@ -2,7 +2,7 @@
 
 All three read the same rendered pages in the same run; the truth is the shared books' (``BOOK/pages.tsv`` and
 ``page_NNNN.gt.txt``). Rates are of normalised text (``data_contracts/text.py``), micro-averaged, a page's capped at 1.
-Times are of reading only: no rendering, no loading of models, except that Tesseract is a process a page.
+Times are of reading only: no rendering, no loading of models, except that Tesseract starts once a page.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,11 @@ from data_contracts.errors import ConfigError
 
 if TYPE_CHECKING:
     from data_contracts.config import ReadingConfig
-    from flows.evaluate import Evaluation
     from flows.rival_readers import Reader
     from models.sr_swa.protocol import PageImage
 
-OURS, PLAIN, TESSERACT = "tomeflow", "rapidocr", "tesseract"
-BOOKS_FOLDER = "books"
+OURS, PLAIN, TESSERACT = READERS = ("tomeflow", "rapidocr", "tesseract")
 DEFAULT_DATA = "../shared/data"
-
 CLEAN_ENGLISH_BOOKS = (
     "en_betrayed_armenia_1910",
     "en_child_of_the_moat_1916",
@@ -43,29 +40,10 @@ MOST_OF_TESSERACT_RATIO = 0.8
 MOST_ABOVE_PLAIN = 0.001
 LEAST_BAG_RECALL = 0.90
 LEAST_IN_SEQUENCE_RATIO = 0.95
-"""What the project promises; a run says which of it did not hold."""
+"""What the project promises; every run says which of it did not hold."""
 
 SAME_COLUMN_SIMILARITY = 0.5
 """A read line is a printed column if at least half of it agrees: editions break their columns a little differently."""
-
-
-@dataclass
-class _Tally:
-    """What one reader made of one book, page by page."""
-
-    triples: list[tuple[int, str, str]] = field(default_factory=list)
-    seconds: float = 0.0
-    in_sequence: int = 0
-    pairs: int = 0
-
-    def add(self, page_number: int, truth: str, lines: Sequence[str], seconds: float, *, is_vertical: bool) -> None:
-        """Count one page."""
-        self.triples.append((page_number, truth, "\n".join(lines)))
-        self.seconds += seconds
-        if is_vertical:
-            agreeing, pairs = columns_in_sequence(truth.splitlines(), lines)
-            self.in_sequence += agreeing
-            self.pairs += pairs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", type=Path, default=Path(DEFAULT_DATA), metavar="DIR", help=f"shared data (default: {DEFAULT_DATA})")
     add("--books", type=_names, metavar="A,B", help="books, or the beginnings of their names (default: all)")
-    add("--pages-per-book", type=_count, metavar="N", help="pages read, spread over the book (default: all)")
-    add("--dpi", type=_dpi, default=None, metavar="auto|N", help="rendering resolution (default: the scan's own)")
+    add("--pages-per-book", type=_count, metavar="N", help="pages read, spread over each book (default: all)")
+    add("--dpi", type=_dpi, metavar="auto|N", help="rendering resolution (default: the scan's own)")
     add("--json", action="store_true", help="print one JSON object and nothing else on standard output")
 
 
@@ -105,25 +83,21 @@ def run(
     from data_contracts.config import ReadingConfig, RenderConfig
     from flows.rival_readers import PlainRapidOcr, Tesseract, machine
 
-    folders = _chosen(data / BOOKS_FOLDER, books)
+    folders = find_books(data / "books", books)
     reading = ReadingConfig(render=RenderConfig(dpi=dpi))
     plain = PlainRapidOcr(reading.compact.threads)
     reports = []
     for folder in folders:
-        readers: dict[str, Reader] = {OURS: OwnReader(reading), PLAIN: plain, TESSERACT: Tesseract(folder.name)}
-        reports.append(_read_book(folder, readers, reading, pages_per_book))
-    english = [report for report in reports if report["book"] in CLEAN_ENGLISH_BOOKS]
-    report = {
-        "conditions": machine()
-        | {
-            "threads": reading.compact.threads,
-            "detector_side_px": reading.compact.detector_side_px,
-            "dpi": dpi or "auto",
-            "pages_per_book": pages_per_book or "all",
-        },
-        "books": reports,
-        "clean_english_books": _together(english) if english else None,
+        readers: tuple[Reader, ...] = (OwnReader(reading), plain, Tesseract(folder.name))
+        reports.append(_read_book(folder, dict(zip(READERS, readers, strict=True)), reading, pages_per_book))
+    conditions = machine() | {
+        "threads": reading.compact.threads,
+        "detector_side_px": reading.compact.detector_side_px,
+        "dpi": dpi or "auto",
+        "pages_per_book": pages_per_book or "all",
     }
+    english = _together([book for book in reports if book["book"] in CLEAN_ENGLISH_BOOKS])
+    report = {"conditions": conditions, "books": reports, "clean_english_books": english}
     return report | {"shortfalls": shortfalls(report)}
 
 
@@ -146,8 +120,30 @@ class OwnReader:
         return [line.text for result in self._decoder.decode([encoded]) for line in result.lines]
 
 
+def find_books(folder: Path, wanted: Sequence[str] | None = None) -> list[Path]:
+    """Return the folders of the books whose names begin with one of ``wanted``, or of all.
+
+    Raises:
+        ConfigError: there are no books, or none for one of ``wanted``.
+    """
+    books = [path.parent for path in sorted(folder.glob("*/pages.tsv"))]
+    if not books:
+        raise ConfigError(f"{folder} holds no books (BOOK/pages.tsv and BOOK/BOOK.pdf): name the data with --data.")
+    names = wanted or [""]
+    if unknown := [name for name in names if not any(book.name.startswith(name) for book in books)]:
+        raise ConfigError(f"no book begins with {', '.join(unknown)}; there are {', '.join(b.name for b in books)}.")
+    return [book for book in books if book.name.startswith(tuple(names))]
+
+
+def spread(page_numbers: Sequence[int], count: int | None) -> list[int]:
+    """Return ``count`` of ``page_numbers`` from the middles of as many equal parts, or all."""
+    if count is None or count >= len(page_numbers):
+        return list(page_numbers)
+    return [page_numbers[(2 * part + 1) * len(page_numbers) // (2 * count)] for part in range(count)]
+
+
 def columns_in_sequence(printed: Sequence[str], read: Sequence[str]) -> tuple[int, int]:
-    """Return how many neighbouring printed columns were read in their order, and how many neighbours were read.
+    """Return how many neighbouring printed columns were read one before the other, and how many neighbours were read.
 
     A printed column counts as read if some read line is at least half equal to it; the best matches are taken first
     and each line once. Columns that were not read are passed over: what is judged is order, not characters.
@@ -156,21 +152,19 @@ def columns_in_sequence(printed: Sequence[str], read: Sequence[str]) -> tuple[in
 
     from data_contracts.text import normalise
 
-    sides = [[normalise(column, language=VERTICAL_LANGUAGE) for column in columns] for columns in (printed, read)]
+    columns, lines = ([normalise(text, language=VERTICAL_LANGUAGE) for text in side] for side in (printed, read))
     matches = sorted(
-        (-Levenshtein.normalized_similarity(column, line), place, position)
-        for place, column in enumerate(sides[0])
-        for position, line in enumerate(sides[1])
-        if column and line
+        (1 - similarity, place, position)
+        for place, column in enumerate(columns)
+        for position, line in enumerate(lines)
+        if column and (similarity := Levenshtein.normalized_similarity(column, line)) >= SAME_COLUMN_SIMILARITY
     )
     position_of: dict[int, int] = {}
-    for dissimilarity, place, position in matches:
-        is_free = place not in position_of and position not in position_of.values()
-        if -dissimilarity >= SAME_COLUMN_SIMILARITY and is_free:
+    for _, place, position in matches:
+        if place not in position_of and position not in position_of.values():
             position_of[place] = position
     positions = [position_of[place] for place in sorted(position_of)]
-    neighbours = list(zip(positions, positions[1:], strict=False))
-    return sum(first < second for first, second in neighbours), len(neighbours)
+    return sum(before < after for before, after in pairwise(positions)), max(len(positions) - 1, 0)
 
 
 def shortfalls(report: Mapping[str, Any]) -> list[str]:
@@ -180,16 +174,17 @@ def shortfalls(report: Mapping[str, Any]) -> list[str]:
         name, ours, plain, tesseract = book["book"], book[OURS], book[PLAIN], book[TESSERACT]
         if ours["cer"] > plain["cer"] + MOST_ABOVE_PLAIN:
             found.append(f"{name}: CER {ours['cer']:.2%}, plain RapidOCR {plain['cer']:.2%}")
-        if name == COLUMNS_BOOK and tesseract["cer"] is not None and ours["cer"] > tesseract["cer"]:
+        if name == COLUMNS_BOOK and tesseract and ours["cer"] > tesseract["cer"]:
             found.append(f"{name}: CER {ours['cer']:.2%}, Tesseract {tesseract['cer']:.2%}")
-        if ours["in_sequence_ratio"] is not None and ours["in_sequence_ratio"] < LEAST_IN_SEQUENCE_RATIO:
-            found.append(f"{name}: {ours['in_sequence_ratio']:.1%} of columns in sequence")
-        if ours["in_sequence_ratio"] is not None and ours["bag_recall"] < LEAST_BAG_RECALL:
+        in_sequence = ours["columns_in_sequence_ratio"]
+        if in_sequence is not None and in_sequence < LEAST_IN_SEQUENCE_RATIO:
+            found.append(f"{name}: {in_sequence:.1%} of columns in sequence")
+        if in_sequence is not None and ours["bag_recall"] < LEAST_BAG_RECALL:
             found.append(f"{name}: character-bag recall {ours['bag_recall']:.1%}")
     english = report["clean_english_books"]
-    if english and english["pages"] and english[OURS]["cer"] > MOST_ENGLISH_CER:
-        found.append(f"clean English books: CER {english[OURS]['cer']:.2%}")
-    if english and (english["ratio_to_tesseract"] or 0) > MOST_OF_TESSERACT_RATIO:
+    if english and english[OURS] > MOST_ENGLISH_CER:
+        found.append(f"clean English books: CER {english[OURS]:.2%}")
+    if english and english["ratio_to_tesseract"] and english["ratio_to_tesseract"] > MOST_OF_TESSERACT_RATIO:
         found.append(f"clean English books: {english['ratio_to_tesseract']:.2f} of Tesseract's CER")
     return found
 
@@ -197,19 +192,28 @@ def shortfalls(report: Mapping[str, Any]) -> list[str]:
 def as_text(report: Mapping[str, Any]) -> str:
     """Return the report as a table for people."""
     lines = [f"{name}: {value}" for name, value in report["conditions"].items()]
-    lines += ["", f"{'':42}{'':6}{'':11}" + "".join(f"{name:>31}" for name in READERS)]
-    figures = f"{'CER':>9}{'median':>8}{'>5 %':>6}{'s/page':>8}"
-    lines.append(f"{'book':42}{'pages':>6}{'characters':>11}" + figures * len(READERS))
-    english = report["clean_english_books"]
-    for book in [*report["books"], *([english] if english else [])]:
-        head = f"{book['book']:42}{len(book['page_numbers']) or book['pages']:6}{book['characters']:11,}"
-        lines.append(head + "".join(_cells(book[name]) for name in READERS))
+    lines += ["", f"{'':59}" + "".join(f"{name:>31}" for name in READERS)]
+    lines.append(f"{'book':42}{'pages':>6}{'characters':>11}" + f"{'CER':>9}{'median':>8}{'>5 %':>6}{'s/page':>8}" * 3)
+    remarks = []
     for book in report["books"]:
-        for name in READERS:
-            lines += _remarks(book["book"], name, book[name])
-    if english and english["ratio_to_tesseract"] is not None:
-        lines += ["", f"clean English books: {english['ratio_to_tesseract']:.2f} of Tesseract's CER"]
-    lines += ["", *(f"FALLS SHORT  {text}" for text in report["shortfalls"])]
+        head = f"{book['book']:42}{len(book['page_numbers']):6}{book['characters']:11,}"
+        lines.append(head + "".join(_cells(book[name]) for name in READERS))
+        remarks += [f"{book['book']}: no {name}: {reason}" for name, reason in book["absent"].items()]
+        remarks += [
+            f"{book['book']}: {name}: character-bag recall {book[name]['bag_recall']:.1%}, "
+            f"{book[name]['columns_in_sequence_ratio']:.1%} of neighbouring columns in sequence"
+            for name in READERS
+            if book[name] and book[name]["columns_in_sequence_ratio"] is not None
+        ]
+    if english := report["clean_english_books"]:
+        head = f"{'clean English books together':42}{english['pages']:6}{english['characters']:11,}"
+        rates = "".join(
+            f"{'-' if english[name] is None else format(english[name], '.2%'):>9}{'':22}" for name in READERS
+        )
+        lines.append((head + rates).rstrip())
+        if english["ratio_to_tesseract"] is not None:
+            remarks.append(f"clean English books: {english['ratio_to_tesseract']:.2f} of Tesseract's CER")
+    lines += ["", *remarks, *(f"FALLS SHORT  {text}" for text in report["shortfalls"])]
     return "\n".join(lines).rstrip()
 
 
@@ -219,25 +223,106 @@ def _read_book(
     from flows.evaluate import read_truth
     from tasks.render import PageSource
 
-    truths = read_truth(folder, 0)
+    truths = read_truth(folder, page_count=0)
     page_numbers = spread(sorted(truths), pages_per_book)
-    tallies = {name: Tally() for name, reader in readers.items() if reader.absent_because is None}
+    tallies = {name: _Tally() for name, reader in readers.items() if reader.absent_because is None}
     with PageSource(folder / f"{folder.name}.pdf", "pdf", reading.render) as pages:
         for number in page_numbers:
             print(f"{folder.name} page {number}", file=sys.stderr, flush=True)
             page = pages.render(number)
             for name, tally in tallies.items():
-                tally.add(number, truths[number], *_timed(readers[name].read, page))
-    is_vertical = folder.name.startswith(VERTICAL_LANGUAGE)
-    rows = {
-        name: tallies[name].as_json(is_vertical) if name in tallies else {"cer": None, "absent": reader.absent_because}
-        for name, reader in readers.items()
+                tally.read(readers[name], page, truths[number])
+    figures = {name: tally.figures(folder.name.startswith(VERTICAL_LANGUAGE)) for name, tally in tallies.items()}
+    return {
+        "book": folder.name,
+        "page_numbers": page_numbers,
+        "characters": figures[OURS]["characters"],
+        **{name: figures.get(name) for name in READERS},
+        "absent": {name: reader.absent_because for name, reader in readers.items() if name not in tallies},
     }
-    characters = tallies[OURS].evaluation().characters
-    return {"book": folder.name, "page_numbers": page_numbers, "characters": characters, **rows}
 
 
-def _timed(read: Callable[[PageImage], list[str]], page: PageImage) -> tuple[list[str], float]:
-    started = time.perf_counter()
-    lines = read(page)
-    return lines, time.perf_counter() - started
+class _Tally:
+    """What one reader made of one book."""
+
+    def __init__(self) -> None:
+        self._pages: list[tuple[int, str, list[str]]] = []
+        self._seconds = 0.0
+
+    def read(self, reader: Reader, page: PageImage, truth: str) -> None:
+        """Have ``page`` read, on the clock."""
+        started = time.perf_counter()
+        lines = reader.read(page)
+        self._seconds += time.perf_counter() - started
+        self._pages.append((page.page_number, truth, lines))
+
+    def figures(self, is_vertical: bool) -> dict[str, Any]:
+        """Return rates and times; the order of columns is judged in vertical books only."""
+        from flows.evaluate import score
+
+        result = score((number, truth, "\n".join(lines)) for number, truth, lines in self._pages)
+        orders = [columns_in_sequence(truth.splitlines(), lines) for _, truth, lines in self._pages if is_vertical]
+        neighbours = sum(pairs for _, pairs in orders)
+        found = sum(page.bag_recall * page.characters for page in result.per_page)
+        return {
+            "cer": result.cer,
+            "characters": result.characters,
+            "character_errors": sum(page.character_errors for page in result.per_page),
+            "median_page_cer": result.median_page_cer,
+            "over_5_percent_ratio": result.over_5_percent_ratio,
+            "seconds_per_page": self._seconds / len(self._pages),
+            "bag_recall": found / result.characters if result.characters else 1.0,
+            "columns_in_sequence_ratio": sum(agreeing for agreeing, _ in orders) / neighbours if neighbours else None,
+            "page_cer": {page.page_number: page.cer for page in result.per_page},
+        }
+
+
+def _together(books: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the character error rates over all ``books``; null for a reader that was absent from one."""
+    if not books:
+        return None
+    characters = sum(book["characters"] for book in books)
+    rates: dict[str, float | None] = {
+        name: sum(book[name]["character_errors"] for book in books) / characters
+        if all(b[name] for b in books)
+        else None
+        for name in READERS
+    }
+    ours, tesseract = rates[OURS], rates[TESSERACT]
+    return {
+        "books": [book["book"] for book in books],
+        "pages": sum(len(book["page_numbers"]) for book in books),
+        "characters": characters,
+        **rates,
+        "ratio_to_tesseract": ours / tesseract if ours is not None and tesseract else None,
+    }
+
+
+def _cells(figures: Mapping[str, Any] | None) -> str:
+    if figures is None:
+        return f"{'-':>9}{'-':>8}{'-':>6}{'-':>8}"
+    rates = f"{figures['cer']:9.2%}{figures['median_page_cer']:8.2%}{figures['over_5_percent_ratio']:6.0%}"
+    return rates + f"{figures['seconds_per_page']:8.2f}"
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="tomeflow bench eyes", description="Accuracy of the compact model beside RapidOCR and Tesseract."
+    )
+    add_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def _names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not 1 or more")
+    return number
+
+
+def _dpi(text: str) -> int | None:
+    return None if text == "auto" else _count(text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
@@ -265,8 +265,8 @@ def measure_memory(setup: Setup) -> Measured:
 
 def measure_steps(setup: Setup) -> dict[int, float]:
     """Return the median step of SR-SWA through one layer [ms] at each of ``depths``."""
-    turner = PageTurner(setup, layers=1)
-    return {page: median_ms(turner.read_to(page).step, setup.device) for page in setup.depths}
+    turners = {page: PageTurner(setup, layers=1).read_to(page) for page in setup.depths}
+    return median_ms({page: turner.step for page, turner in turners.items()}, setup.device)
 
 
 def measure_latency_ratio(setup: Setup) -> float | None:
@@ -342,15 +342,16 @@ def drawing(geometry: Geometry) -> Draw:
     return lambda *shape: torch.randn(shape, generator=generator).to(geometry.device, geometry.dtype)
 
 
-def median_ms(step: Callable[[], None], device: str) -> float:
-    """Return the median duration of ``step`` [ms], warm-up dropped."""
-    for _ in range(WARM_UP_STEPS):
-        step()
-    stop = time.perf_counter() + TIMING_SECONDS
-    timed: list[float] = []
-    while len(timed) < MIN_TIMED_STEPS or (len(timed) < MAX_TIMED_STEPS and time.perf_counter() < stop):
-        timed.append(_timed_ms(step, device))
-    return statistics.median(timed)
+def median_ms(steps: Mapping[int, Callable[[], None]], device: str) -> dict[int, float]:
+    """Return the median duration of each of ``steps`` [ms], timed in turn, so that a busy machine slows all alike."""
+    timed: dict[int, list[float]] = {page: [] for page in steps}
+    stop = time.perf_counter() + TIMING_SECONDS * len(steps)
+    for rounds in range(WARM_UP_STEPS + MAX_TIMED_STEPS):
+        if rounds >= WARM_UP_STEPS + MIN_TIMED_STEPS and time.perf_counter() > stop:
+            break
+        for page, step in steps.items():
+            timed[page].append(_timed_ms(step, device))
+    return {page: statistics.median(ms[WARM_UP_STEPS:]) for page, ms in timed.items()}
 
 
 def _rival_steps(setup: Setup, rival: type[Rival]) -> tuple[dict[int, float], tuple[int, ...]]:
@@ -359,14 +360,17 @@ def _rival_steps(setup: Setup, rival: type[Rival]) -> tuple[dict[int, float], tu
         return {}, ()
     workload = setup.workload
     _, fitting_pages = _fitting(setup, rival, max(setup.depths))
-    cache = rival(workload, fitting_pages, layers=1)
+    cache = read_rival(rival(workload, fitting_pages, layers=1), fitting_pages)
     token = Tokens.of(cache.geometry, 1, drawing(cache.geometry))
-    step_ms = {}
-    for page in setup.depths:
-        read_rival(cache, min(page, fitting_pages))
-        multiple = rival.tokens_after(workload, page) / cache.held_tokens
-        step_ms[page] = multiple * median_ms(lambda: token.attend(cache.open_step()), setup.device)
-    return step_ms, tuple(page for page in setup.depths if page > fitting_pages)
+
+    def step_at(page: int) -> Callable[[], None]:
+        return lambda: token.attend(cache.open_step(min(page, fitting_pages)))
+
+    timed_ms = median_ms({page: step_at(page) for page in setup.depths}, setup.device)
+    scaled_pages = tuple(page for page in setup.depths if page > fitting_pages)
+    held_tokens = rival.tokens_after(workload, fitting_pages)
+    multiples = {page: rival.tokens_after(workload, page) / held_tokens for page in scaled_pages}
+    return {page: ms * multiples.get(page, 1) for page, ms in timed_ms.items()}, scaled_pages
 
 
 def _fitting(setup: Setup, rival: type[Rival], pages: int) -> tuple[int, int]:
@@ -380,17 +384,11 @@ def _fitting(setup: Setup, rival: type[Rival], pages: int) -> tuple[int, int]:
 
 
 def _timed_ms(step: Callable[[], None], device: str) -> float:
-    _finish(device)
     started = time.perf_counter()
     step()
-    _finish(device)
-    return (time.perf_counter() - started) * MS_PER_SECOND
-
-
-def _finish(device: str) -> None:
-    """Wait until a GPU has done what it was asked for."""
     if torch.device(device).type == "cuda":
-        torch.cuda.synchronize(device)
+        torch.cuda.synchronize(device)  # a GPU returns before it has done what it was asked for
+    return (time.perf_counter() - started) * MS_PER_SECOND
 
 
 def _peak_bytes(setup: Setup) -> int:

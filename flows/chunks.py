@@ -88,7 +88,7 @@ class ChunkSteps:
         self._source = source
         self._work = work.resolve()
         self._fresh = fresh
-        self._encoded: dict[int, tuple[ChunkRef, tuple[FeaturesRef, ...]]] = {}
+        self._decoded: dict[int, tuple[ChunkRef, tuple[FeaturesRef, ...], str]] = {}
         results = self._work / RESULTS_FOLDER
         results.mkdir(parents=True, exist_ok=True)
         # Keys alone decide: Prefect's own policy contains the run id and would never find an earlier run's result.
@@ -115,7 +115,6 @@ class ChunkSteps:
             StorageUnavailable: the checkpoint could not be written.
         """
         refs = tuple(FeaturesRef.model_validate(result) for result in features)
-        self._encoded[chunk.chunk_number] = (chunk, refs)
         checkpoint = self._decode_once(chunk, refs, earlier, fresh=self._fresh)
         if not self._holds(checkpoint.result_uri, checkpoint.result_sha256):
             checkpoint = self._decode_once(chunk, refs, earlier, fresh=True)
@@ -135,6 +134,7 @@ class ChunkSteps:
     ) -> ChunkCheckpoint:
         previous = earlier[-1].state if earlier else None
         key = decode_key(self.document, chunk, refs, self.reading.sha256, self.model.fingerprint, previous)
+        self._decoded[chunk.chunk_number] = (chunk, refs, key)
         if fresh or not self._is_checkpointed(key):
             self._restore_features(chunk, refs)
             self._restore_state(earlier)
@@ -173,12 +173,10 @@ class ChunkSteps:
         while missing and not self._holds(earlier[missing - 1].state.uri, earlier[missing - 1].state.sha256):
             missing -= 1
         for index in range(missing, len(earlier)):
-            chunk, refs = self._encoded[earlier[index].chunk_number]
+            chunk, refs, key = self._decoded[earlier[index].chunk_number]
             self._restore_features(chunk, refs)
             previous = earlier[index - 1].state if index else None
-            again = decode.decode_chunk(
-                chunk, refs, self.model, self.reading, previous, str(self._work), self._name(chunk)
-            )
+            again = decode.decode_chunk(chunk, refs, self.model, self.reading, previous, str(self._work), key)
             if again.state.sha256 != earlier[index].state.sha256:
                 raise BrokenChecksum(
                     f"pages {chunk.page_numbers[0]}-{chunk.page_numbers[-1]} no longer decode to the same state; "

@@ -15,8 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from prefect import flow
-from prefect.runtime import flow_run
 from prefect.futures import PrefectFuture
+from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from data_contracts.config import DigitizeConfig
@@ -25,11 +25,13 @@ from data_contracts.errors import page_context
 from data_contracts.ledger import check_ledger
 from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult
 from flows.chunks import ChunkSteps
+from flows.plain_errors import log_known_errors_plainly
 from flows.single_flight import one_run_at_a_time
 from models.sr_swa.meter import process_peak_bytes
 from tasks import collect, ingest, plan, publish, storage
 
 logger = logging.getLogger("tomeflow.digitize")
+log_known_errors_plainly()
 
 # Chunks encoded beyond the one being decoded: enough that decoding never waits, few enough that features stay small.
 ENCODE_AHEAD_CHUNKS = 2
@@ -78,7 +80,10 @@ def digitize_document(
             selected_pages=len(selected),
             peak_memory_bytes=process_peak_bytes(),
         )
-        collect.collect_document(work / "warehouse.duckdb", document, config.reading, run, chunks())
+        timings = [checkpoint.timings for checkpoint in checkpoints]
+        collect.collect_document(
+            work / "warehouse.duckdb", document, config.reading, run, zip(chunks(), timings, strict=True)
+        )
         folder = _publish(document, local_path, output, config, run, chunks)
     return DocumentReport(
         id=document.document_id,

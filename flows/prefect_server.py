@@ -25,8 +25,8 @@ POLL_S = 0.1
 # A killed flow may leave its server waiting on a client; it is asked to stop, then made to.
 STOP_TIMEOUT_S = 5.0
 
-# Nobody looks at a private server's log store, and its last lines would race its end.
-_QUIET_CLIENT = {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "WARNING"}
+# Nobody looks at a private server's log store, and its last lines would race its end; errors are ours to print.
+_QUIET_CLIENT = {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "CRITICAL"}
 
 
 class ServerUnavailable(TomeflowError):

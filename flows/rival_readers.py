@@ -54,7 +54,7 @@ class PlainRapidOcr:
 
     def read(self, page: PageImage) -> list[str]:
         """Return the lines in naive order, which two columns and vertical text defeat."""
-        found = self._engine(np.ascontiguousarray(page.pixels[:, :, ::-1]), use_cls=False)
+        found: Any = self._engine(np.ascontiguousarray(page.pixels[:, :, ::-1]), use_cls=False)
         if found.boxes is None or not found.txts:
             return []
         return [found.txts[line] for line in naive_row_order(found.boxes.tolist())]

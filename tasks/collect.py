@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from data_contracts.config import ReadingConfig
 from data_contracts.document import DocumentRef
-from data_contracts.result import ChunkResult
+from data_contracts.result import ChunkResult, PageTimings
 from data_contracts.warehouse import document_row, event_rows, open_warehouse, page_rows, upsert
 
 
@@ -28,7 +28,11 @@ class RunRecord(BaseModel):
 
 
 def collect_document(
-    warehouse: Path, document: DocumentRef, reading: ReadingConfig, run: RunRecord, chunks: Iterable[ChunkResult]
+    warehouse: Path,
+    document: DocumentRef,
+    reading: ReadingConfig,
+    run: RunRecord,
+    chunks: Iterable[tuple[ChunkResult, Sequence[PageTimings]]],
 ) -> None:
     """Upsert document, run, pages and events in one transaction; doing it twice is doing it once.
 
@@ -45,8 +49,8 @@ def collect_document(
             "config": reading.model_dump_json(),
         }
         upsert(connection, "runs", [run_row])
-        for chunk in chunks:
-            timings = {timing.page_number: timing for timing in chunk.timings}
+        for chunk, measured in chunks:
+            timings = {timing.page_number: timing for timing in measured}
             upsert(connection, "pages", list(page_rows(document, config_sha256, run.run_id, chunk.pages, timings)))
             numbers = [page.page_number for page in chunk.pages]
             connection.execute(

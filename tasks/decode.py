@@ -39,8 +39,7 @@ def decode_chunk(
     decoder = ContinuousDecoder(model, reading.sr_swa, state, config_sha256=reading.sha256)
     pages = tuple(decoder.decode(_encoded_pages(features, work_folder), chunk.page_numbers[-1]))
     state_ref = _store_state(decoder.state(), work_folder, name)
-    result = ChunkResult(pages=pages, state=state_ref, timings=decoder.take_timings())
-    data = result.model_dump_json().encode()
+    data = ChunkResult(pages=pages, state=state_ref).model_dump_json().encode()
     digest = storage.sha256_bytes(data)
     uri = f"chunks/{name}.json"
     storage.write_bytes(storage.join(work_folder, uri), data)
@@ -50,6 +49,7 @@ def decode_chunk(
         result_uri=uri,
         result_sha256=digest,
         state=state_ref,
+        timings=decoder.take_timings(),
     )
 
 

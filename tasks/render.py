@@ -43,7 +43,10 @@ SMALL_PAGE_PX = 3000.0
 """... unless that leaves the longer side shorter than this: then the claimed page size is the odd one."""
 
 SCAN_AREA_RATIO = 0.5
-"""An image that covers at least this share of the page makes it a scan."""
+"""Images that cover at least this share of the page make it a scan."""
+
+LARGE_IMAGE_RATIO = 0.5
+"""An image of at least this share of the largest one's area is part of the scan, not an ornament."""
 
 REOPEN_AFTER_PAGES = 32
 """MuPDF keeps what it parsed of a document until it is closed."""
@@ -161,14 +164,15 @@ class PageSource:
 def page_dpi(page: Any) -> float:
     """Return the resolution at which the PyMuPDF ``page`` shows all it has, and no more [dpi].
 
-    The finest of the images that cover ``SCAN_AREA_RATIO`` of the page decides; drawn text or lines
-    beside them ask for at least ``DRAWN_PAGE_DPI``.
+    The finest of its large images decides (a scan may be cut into strips, or lie in layers); drawn text or
+    lines beside them ask for at least ``DRAWN_PAGE_DPI``.
     """
     width, height = float(page.rect.width), float(page.rect.height)
-    scans = [image for image in page.get_image_info() if _shown_area(image, page) >= SCAN_AREA_RATIO * width * height]
-    if not scans:
+    images = [(image, _shown_area(image, page)) for image in page.get_image_info()]
+    if sum(area for _, area in images) < SCAN_AREA_RATIO * width * height:
         return DRAWN_PAGE_DPI
-    own = max(_image_dpi(image) for image in scans)
+    largest = max(area for _, area in images)
+    own = max(_image_dpi(image) for image, area in images if area >= LARGE_IMAGE_RATIO * largest)
     limit = max(SCAN_DPI_LIMIT, SMALL_PAGE_PX * POINTS_PER_INCH / max(width, height))
     is_drawn_too = any(mark in _MARKS_OF_A_DRAWN_PAGE for mark, *_ in page.get_bboxlog())
     return min(max(own, DRAWN_PAGE_DPI) if is_drawn_too else own, limit)

@@ -29,6 +29,7 @@ def _filesystem(uri: str) -> tuple[Any, str]:
     import fsspec
 
     filesystem, path = fsspec.core.url_to_fs(uri)
+    filesystem.invalidate_cache()  # s3fs would list a folder as it was when it was first listed
     return filesystem, str(path)
 
 

@@ -49,7 +49,7 @@ class LineDetector:
     def detect(self, pixels: npt.NDArray[np.uint8]) -> list[Quad]:
         """Return the lines on ``pixels`` [height, width, 3] in no useful order.
 
-        Corners are page pixels: top left, top right, bottom right, bottom left on the page, whichever way the text runs.
+        Corners are page pixels: top left, top right, bottom right, bottom left, whichever way the text runs.
         """
         image, scale = _fit(pixels, self._side_px)
         probability = self._session.run(None, {"x": _normalise(image)})[0]

@@ -54,7 +54,12 @@ class DraftWord:
     @property
     def is_word(self) -> bool:
         """Whether it is whole and mostly letters."""
-        return not self.is_divided and self.letters >= LETTER_RATIO * max(1, len(self.core))
+        return not self.is_divided and is_mostly_letters(self.core)
+
+
+def is_mostly_letters(text: str) -> bool:
+    """Return whether ``text`` is a word rather than a number, a date or noise."""
+    return sum(map(str.isalpha, text)) >= LETTER_RATIO * max(1, len(text))
 
 
 def draft_words(line: EncodedLine, characters: Sequence[str], *, continues: bool) -> list[DraftWord]:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from data_contracts.geometry import Point
-from models.compact.recognizer import Direction, LineRecognizer, Pixels, Reading, cut_line
-from models.compact.words import is_ideographic, is_mostly_ideographic, point_along
+from models.compact.line_shape import Direction, Pixels, cut_line, point_along, thickness_px
+from models.compact.recognizer import LineRecognizer, Reading
+from models.compact.words import is_ideographic, is_mostly_ideographic
 from models.sr_swa.protocol import EncodedLine, Rotation
 
 SAMPLE_LINES = 8
@@ -110,8 +111,8 @@ def _cells(pixels: Pixels, sample: _Sample, recognizer: LineRecognizer) -> tuple
     for line, reading in zip(sample.lines, sample.readings, strict=True):
         for index, share in zip(reading.ids, reading.shares, strict=True):
             if is_ideographic(recognizer.text([index])):
-                center, thickness_px = point_along(line, 1 - share if sample.flipped else share)
-                found.append((center, thickness_px, int(index)))
+                center = point_along(line.quad, line.direction, 1 - share if sample.flipped else share)
+                found.append((center, thickness_px(line.quad, line.direction), int(index)))
     chosen = [found[place] for place in np.linspace(0, len(found) - 1, min(len(found), SAMPLE_CHARACTERS)).astype(int)]
     return [_square(pixels, center, side_px) for center, side_px, _ in chosen], [index for *_, index in chosen]
 

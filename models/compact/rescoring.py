@@ -9,20 +9,22 @@ it. A change needs a margin. Nothing that is decided here enters the memory: it 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from models.compact.candidates import KnownWords, in_case_of
+from models.compact.candidates import in_case_of
 from models.compact.ctc_score import CtcHead
 from models.compact.document_words import DocumentWords
-from models.compact.draft_words import BOUNDARIES, DraftWord, draft_words, ends_divided
-from models.compact.onnx_weights import BLANK_CLASS
+from models.compact.draft_words import DraftWord, draft_words, ends_divided
+from models.compact.memory_words import MemoryWords
+from models.compact.page_memory import word_picture
 from models.compact.word_list import WordList
+from models.compact.words import Span
 from models.sr_swa.context import AttentionContext
-from models.sr_swa.kv import KVBlock
 from models.sr_swa.protocol import EncodedLine
 from models.sr_swa.usage import Fetch
 
@@ -35,8 +37,8 @@ PRIOR_FLOOR = 0.1
 LISTED_COUNT = 0.5
 """Count of a word that only the general list knows: between never and once."""
 
-WordKeys = Callable[[EncodedLine, Sequence[DraftWord]], torch.Tensor]
-"""Keys [layers, kv_heads, words, head_dim] of words of a line: what the model's memory is asked with."""
+FULL_MASS = 1.0
+"""What an accepted word counts as, in attention: it is a hit, whatever ratio makes one."""
 
 
 @dataclass(frozen=True)
@@ -92,27 +94,25 @@ class WordRescorer:
         head: CtcHead,
         characters: Sequence[str],
         lists: Iterable[WordList] = (),
-        caution: Caution = Caution(),  # noqa: B008 - frozen
+        caution: Caution | None = None,
     ) -> None:
         """``characters`` maps a class id to its character; without ``lists`` only the document's words compete."""
         self._head = head
-        self._characters = tuple(characters)
-        self._class_of = {character: index for index, character in enumerate(self._characters) if character}
+        self.characters = tuple(characters)
+        self._class_of = {character: index for index, character in enumerate(self.characters) if character}
         self._lists = tuple(lists)
-        self._caution = caution
+        self._caution = caution or Caution()
 
-    def rescore_page(
-        self, lines: Sequence[EncodedLine], context: AttentionContext, word_keys: WordKeys | None = None
-    ) -> Rescored:
+    def rescore_page(self, lines: Sequence[EncodedLine], context: AttentionContext) -> Rescored:
         """Return ``lines`` of the current page with uncertain words looked at again.
 
-        References are fetched line by line where the gate fires on the line's surest doubt; without ``word_keys``
-        none are. Counts the page's confident words in ``context.notes``, so call it once a page, last.
+        The gate is asked word by word: one picture asks for pages on which that word stands, a whole line of them for
+        no page in particular. Counts the page's confident words in ``context.notes``, so call it once a page, last.
         """
         document = DocumentWords.from_json(context.notes.get(NOTES_KEY, {}))
         words = self._words_of(lines)
         confident = [word.core for each in words for word in each if word.is_word and word.confidence > CONFIDENT]
-        page = _PageLook(self, document, document.written_in(confident, self._lists), context, word_keys)
+        page = _PageLook(self, document, document.written_in(confident, self._lists), context)
         looked = [page.look(index, line, words[index]) for index, line in enumerate(lines)]
         document.add_page(confident, context.page_number, self._lists)
         context.notes[NOTES_KEY] = document.as_json()
@@ -121,8 +121,8 @@ class WordRescorer:
     def _words_of(self, lines: Sequence[EncodedLine]) -> list[list[DraftWord]]:
         words, continues = [], False
         for line in lines:
-            words.append(draft_words(line, self._characters, continues=continues))
-            continues = ends_divided(line, self._characters) if len(line.draft_ids) else continues
+            words.append(draft_words(line, self.characters, continues=continues))
+            continues = ends_divided(line, self.characters) if len(line.draft_ids) else continues
         return words
 
     def doubts(self, line: EncodedLine, words: Sequence[DraftWord]) -> list[DraftWord]:
@@ -136,14 +136,13 @@ class WordRescorer:
             if word.is_word and word.letters >= caution.least_letters and word.confidence < caution.uncertain_below
         ]
 
-    def texts(self, word: DraftWord, sources: Iterable[KnownWords]) -> dict[str, str]:
+    def texts(self, word: DraftWord, forms: Iterable[str]) -> dict[str, str]:
         """Return core -> text for what ``word`` might be, itself first; every text can be written by the head."""
         cores = {word.core: word.text}
-        for source in sources:
-            for form in source.near(word.core):
-                for core in in_case_of(word.core, form):
-                    if self._class_of.keys() >= set(core):
-                        cores.setdefault(core, word.head + core + word.tail)
+        for form in forms:
+            for core in in_case_of(word.core, form):
+                if self._class_of.keys() >= set(core):
+                    cores.setdefault(core, word.head + core + word.tail)
         return cores
 
     def score(self, line: EncodedLine, word: DraftWord, texts: Iterable[str]) -> np.ndarray:
@@ -187,53 +186,30 @@ class _PageLook:
         document: DocumentWords,
         lists: Sequence[WordList],
         context: AttentionContext,
-        word_keys: WordKeys | None,
     ) -> None:
         self._rescorer = rescorer
         self._document = document
         self._lists = lists
         self._context = context
-        self._word_keys = word_keys
-        self._window = [
-            (block, block_words(block, rescorer._characters))
-            for block in context.window_blocks(before=context.page_number)
-        ]
-        self._window_words = KnownWords(form for _, words in self._window for _, form in words)
+        self._window = MemoryWords(context.window_blocks(before=context.page_number), rescorer.characters)
         self.replacements: list[Replacement] = []
         self.window_mass: dict[int, torch.Tensor] = {}
 
     def look(self, line_index: int, line: EncodedLine, words: Sequence[DraftWord]) -> EncodedLine:
         """Return ``line`` with the changes that its picture bears out."""
         doubts = self._rescorer.doubts(line, words)
-        if not doubts:
-            return line
-        fetch = self._fetch(line, doubts)
-        fetched = [(block, block_words(block, self._rescorer._characters)) for block in (fetch.blocks if fetch else ())]
-        sources = [
-            self._window_words,
-            KnownWords(form for _, words in fetched for _, form in words),
-            *(each.words for each in self._lists),
-        ]
-        changes = []
-        for word in doubts:
-            if (accepted := self._decide(line, word, sources)) is not None:
-                core, text, posterior = accepted
-                changes.append(Replacement(line_index, word, text, posterior))
-                self._note_use(core, fetch, fetched)
+        changes = [change for word in doubts if (change := self._look_at(line_index, line, word)) is not None]
         self.replacements += changes
         return self._rescorer.write(line, changes) if changes else line
 
-    def _fetch(self, line: EncodedLine, doubts: Sequence[DraftWord]) -> Fetch | None:
-        if self._word_keys is None or not len(self._context.store):
-            return None
-        uncertainty = 1 - min(word.confidence for word in doubts)
-        return self._context.fetch(self._word_keys(line, doubts), uncertainty)
-
-    def _decide(
-        self, line: EncodedLine, word: DraftWord, sources: Iterable[KnownWords]
-    ) -> tuple[str, str, float] | None:
-        """Return core, text and posterior of what ``word`` should be instead, if anything."""
-        texts = self._rescorer.texts(word, sources)
+    def _look_at(self, line_index: int, line: EncodedLine, word: DraftWord) -> Replacement | None:
+        """Return what ``word`` should be instead, if anything."""
+        picture = word_picture(line, Span(word.start, word.stop))
+        fetch = self._fetch(picture, 1 - word.confidence)
+        fetched = MemoryWords(fetch.blocks if fetch else (), self._rescorer.characters)
+        forms = [form for memory in (self._window, fetched) for form in memory.candidates(word.core, picture)]
+        forms += [form for each in self._lists for form in each.words.near(word.core)]
+        texts = self._rescorer.texts(word, forms)
         if len(texts) == 1:
             return None
         scores = self._rescorer.score(line, word, texts.values()).astype(np.float64)
@@ -242,35 +218,17 @@ class _PageLook:
         if not best or scores[best] - scores[0] <= self._rescorer.margin(word):
             return None
         core, text = list(texts.items())[best]
-        return core, text, float(1 / np.exp(scores - scores[best]).sum())
+        self._note_use(core, fetch, fetched)
+        return Replacement(line_index, word, text, float(1 / np.exp(scores - scores[best]).sum()))
 
-    def _note_use(self, core: str, fetch: Fetch | None, fetched: Sequence[tuple[KVBlock, BlockWords]]) -> None:
-        """Count an accepted word as attention to the tokens that have it: whole mass, as it decided alone."""
-        key = core.casefold()
-        for block, words in self._window:
-            for token, form in words:
-                if form.casefold() == key:
-                    mass = self.window_mass.setdefault(block.page_number, torch.zeros(block.tokens))
-                    mass[token] += 1
+    def _fetch(self, picture: npt.NDArray[np.float16], uncertainty: float) -> Fetch | None:
+        query = torch.from_numpy(picture).view(1, 1, 1, -1)
+        return self._context.fetch(query, uncertainty) if len(self._context.store) else None
+
+    def _note_use(self, core: str, fetch: Fetch | None, fetched: MemoryWords) -> None:
+        """Count an accepted word as attention to the tokens that spell it: the whole mass, as they decided alone."""
+        for page_number, tokens in self._window.places(core).items():
+            mass = self.window_mass.setdefault(page_number, torch.zeros(self._window.tokens(page_number)))
+            mass[tokens] += FULL_MASS
         if fetch is not None:
-            fetch.note_mass(
-                {block.page_number: 1.0 for block, words in fetched if any(f.casefold() == key for _, f in words)}
-            )
-
-
-BlockWords = tuple[tuple[int, str], ...]
-"""Token index and word, edge punctuation gone; a token of two words joined by a dash is there twice."""
-
-
-def block_words(block: KVBlock, characters: Sequence[str]) -> BlockWords:
-    """Return the words that a block's tokens spell (payload ``ids`` [tokens, characters], the blank where they end)."""
-    words = []
-    for token, ids in enumerate(block.payload["ids"].tolist()):
-        spelt = "".join(characters[index] for index in ids if index != BLANK_CLASS)
-        for boundary in BOUNDARIES:
-            spelt = spelt.replace(boundary, " ")
-        for part in spelt.split():
-            core = part.strip("".join({character for character in part if not character.isalnum()}))
-            if core.isalpha() or (core and sum(map(str.isalpha, core)) >= 0.6 * len(core)):
-                words.append((token, core))
-    return tuple(words)
+            fetch.note_mass(dict.fromkeys(fetched.places(core), FULL_MASS))

@@ -10,12 +10,15 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
-from data_contracts.geometry import Box, Point
+from data_contracts.geometry import Box
 from data_contracts.result import Line, Word
+from models.compact.line_shape import strip
+from models.compact.recognizer import Reading
 from models.sr_swa.protocol import EncodedLine
 
 LONGEST_RUN = 4
@@ -84,7 +87,7 @@ def draft_line(encoded: EncodedLine, characters: Sequence[str]) -> Line | None:
         words.append(
             Word(
                 text="".join(written[span.start : span.stop]) + " " * keeps_space,
-                box=Box.around(_strip(encoded, *extent)),
+                box=Box.around(strip(encoded.quad, encoded.direction, *extent)),
                 confidence=float(encoded.draft_posteriors[span.start : span.stop].min()),
             )
         )
@@ -118,38 +121,14 @@ def _runs(kinds: str, part: Span) -> Iterator[Span]:
         cuts = -(-run // LONGEST_RUN)
         borders = [piece.start("run") + run * cut // cuts for cut in range(1, cuts)]
         edges = [piece.start(), *borders, piece.end()]
-        yield from (Span(start, stop) for start, stop in zip(edges, edges[1:], strict=False) if stop > start)
+        yield from (Span(start, stop) for start, stop in pairwise(edges) if stop > start)
 
 
 def _extents(encoded: EncodedLine, spans: Sequence[Span]) -> list[tuple[float, float]]:
     """Return where each word begins and ends, as shares of the line's length."""
-    length_px = _length_px(encoded)
-    middles = (encoded.draft_frames + 0.5) * encoded.frame_px / length_px
-    reach = REACH_RATIO * (middles[-1] - middles[0]) / max(1, len(middles) - 1) if len(middles) > 1 else 1.0
-    borders = [(middles[left.stop - 1] + middles[right.start]) / 2 for left, right in zip(spans, spans[1:], strict=False)]
+    middles = Reading.of(encoded).shares
+    reach = REACH_RATIO * (middles[-1] - middles[0]) / (len(middles) - 1) if len(middles) > 1 else 1.0
+    borders = [(middles[left.stop - 1] + middles[right.start]) / 2 for left, right in pairwise(spans)]
     starts = np.maximum([0.0, *borders], [middles[span.start] - reach for span in spans])
     ends = np.minimum([*borders, 1.0], [middles[span.stop - 1] + reach for span in spans])
     return [(float(start), float(max(start, end))) for start, end in zip(starts, ends, strict=True)]
-
-
-def _length_px(encoded: EncodedLine) -> float:
-    """Return the longer of the two edges along the text: what the line's image is as long as."""
-    top_left, top_right, bottom_right, bottom_left = np.asarray(encoded.quad)
-    edges = (
-        (bottom_left - top_left, bottom_right - top_right)
-        if encoded.direction == "vertical"
-        else (top_right - top_left, bottom_right - bottom_left)
-    )
-    return max(1.0, *(float(np.linalg.norm(edge)) for edge in edges))
-
-
-def _strip(encoded: EncodedLine, start: float, end: float) -> list[Point]:
-    """Return the corners of the strip of the line between two shares of its length."""
-    top_left, top_right, bottom_right, bottom_left = np.asarray(encoded.quad)
-    edges = (
-        ((top_left, bottom_left), (top_right, bottom_right))
-        if encoded.direction == "vertical"
-        else ((top_left, top_right), (bottom_left, bottom_right))
-    )
-    corners = [first + share * (last - first) for first, last in edges for share in (start, end)]
-    return [(float(x), float(y)) for x, y in corners]

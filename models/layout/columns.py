@@ -90,24 +90,26 @@ def _follow(frame: Frame, members: Members, place: int, left: float, right: floa
     """Widen the corridor ``left``..``right`` from ``members[place]`` towards the head and the foot of the page.
 
     A single line across it is passed if it looks like lines of two columns joined by mistake and the corridor goes
-    on behind it; a head ends it.
+    on behind it; a head ends it before its whole row.
     """
-    reach = [place, place]
-    for side, places in enumerate((range(place - 1, -1, -1), range(place + 1, len(members)))):
+    ends = [place, place]
+    for side, step in enumerate((-1, 1)):
         awaited: set[bool] = set()
-        for nearest in places:
+        for nearest in range(place + step, len(members) if step > 0 else -1, step):
             line = int(members[nearest])
             narrowed = _narrow(frame, line, left, right)
             if narrowed is not None:
                 left, right = narrowed
                 awaited.discard(bool(frame.start[line] >= right))
             elif awaited or not _joins_columns(frame, members, line, left, right):
+                while ends[side] != place and frame.same_row[line, members[ends[side]]]:
+                    ends[side] -= step
                 break
             else:
                 awaited = {False, True}
             if not awaited:
-                reach[side] = nearest
-    return _Corridor(left, right, members[reach[0] : reach[1] + 1])
+                ends[side] = nearest
+    return _Corridor(left, right, members[ends[0] : ends[1] + 1])
 
 
 def _narrow(frame: Frame, line: int, left: float, right: float) -> tuple[float, float] | None:

@@ -22,6 +22,8 @@ SAME_ROW_RATIO = 0.5
 boxes grown over their ascenders and descenders, share less, and a raised or sunken fragment shares more."""
 EDGE_TO_EDGE_RATIO = 0.97
 """Text leaves a margin, however close the scan was cropped."""
+LARGE_TYPE_RATIO = 1.5
+"""Type this much larger than the page's is a head; a gap in it no wider than it is high parts words, not columns."""
 LEAN_ROWS = 5.0
 LEAN_SLOPE = 0.1
 LEAN_AGREEMENT = 0.005
@@ -57,6 +59,7 @@ class Frame:
         start, end = corners[:, :, 0].min(axis=1), corners[:, :, 0].max(axis=1)
         top, bottom = middle - thickness / 2, middle + thickness / 2
         same_row = _same_row(first, last, thickness)
+        end = _without_word_gaps(start, end, thickness, same_row)
         gaps = [
             float((top[below] - bottom[line]).min())
             for line in range(len(corners))
@@ -189,3 +192,15 @@ def _same_row(first: Numbers, last: Numbers, thickness: Numbers) -> npt.NDArray[
         shared = np.minimum((thickness[line] + thickness) / 2 - np.abs(here - there), smaller)
         same[line] = shared >= SAME_ROW_RATIO * smaller
     return same
+
+
+def _without_word_gaps(start: Numbers, end: Numbers, thickness: Numbers, same_row: npt.NDArray[np.bool_]) -> Numbers:
+    """Return ``end``, in a head of large type moved to where the next word of the row begins."""
+    closed = end.copy()
+    large = thickness >= LARGE_TYPE_RATIO * np.median(thickness)
+    for line in np.flatnonzero(large):
+        gaps = start - end[line]
+        next_words = large & same_row[line] & (gaps > 0) & (gaps <= np.minimum(thickness, thickness[line]))
+        if next_words.any():
+            closed[line] = start[next_words].min()
+    return closed

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from traceback import clear_frames
 from typing import Any, TypeAlias
 
 import torch
@@ -207,12 +208,16 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def _as_page_failure(error: Exception) -> PageFailed:
-    """Return ``error`` as one of a page, without its traceback, which would keep the page's tensors alive.
+    """Return ``error`` as one of a page, letting go of all that the frames in its traceback hold.
 
     What is no failure of a page but a fault of the program is raised again.
     """
+    if isinstance(error, PageFailed) or is_out_of_memory(error):
+        clear_frames(error.__traceback__)
     if is_out_of_memory(error):
-        return OutOfMemory(f"memory ran out: {error or type(error).__name__}. Give less window_pages or more memory.")
+        return OutOfMemory(
+            f"memory ran out: {str(error) or type(error).__name__}. Give less window_pages or more memory."
+        )
     if isinstance(error, PageFailed):
         return type(error)(error.message)
     raise error

@@ -75,8 +75,8 @@ SCENARIOS = (
 class FirstInFirstOut(SparseReferenceStore):
     """The control for eviction: what came first goes first."""
 
-    def _least_worth_keeping(self, block: KVBlock, landmark: torch.Tensor | None) -> int:
-        del block, landmark
+    def _least_worth_keeping(self, newcomer: torch.Tensor, page_number: int) -> int:
+        del newcomer, page_number
         return min(self.page_numbers)
 
 
@@ -129,7 +129,8 @@ def _word_keys(draw: torch.Generator) -> Callable[[int], torch.Tensor]:
     shape = (GEOMETRY.layers, GEOMETRY.kv_heads)
 
     def words(count: int) -> torch.Tensor:
-        return torch.randn(*shape, count, GEOMETRY.head_dim, generator=draw) / GEOMETRY.head_dim**0.5
+        drawn: torch.Tensor = torch.randn(*shape, count, GEOMETRY.head_dim, generator=draw) / GEOMETRY.head_dim**0.5
+        return drawn
 
     return words
 
@@ -138,9 +139,9 @@ def _page(common: torch.Tensor, subject: torch.Tensor, bias: torch.Tensor, draw:
     """Return the keys of a page [layers, kv_heads, page_tokens, head_dim] in random order."""
     said = subject.repeat(1, 1, REPEATS, 1)
     picked = torch.randint(COMMON_WORDS, (GEOMETRY.page_tokens - said.shape[2],), generator=draw)
-    keys = torch.cat((said, common[:, :, picked]), dim=2)
-    noise = torch.randn(keys.shape, generator=draw) * NOISE / GEOMETRY.head_dim**0.5
-    return (keys + bias + noise)[:, :, torch.randperm(GEOMETRY.page_tokens, generator=draw)]
+    noise = NOISE * _word_keys(draw)(GEOMETRY.page_tokens)
+    keys: torch.Tensor = torch.cat((said, common[:, :, picked]), dim=2) + bias + noise
+    return keys[:, :, torch.randperm(GEOMETRY.page_tokens, generator=draw)]
 
 
 def outcomes(documents: int = 100) -> Iterator[Outcome]:

@@ -95,15 +95,15 @@ class Rival(ABC):
         self._write(page)
         self.pages_read += 1
 
-    def open_step(self) -> Step:
-        """Begin one output token: it takes the last place that is held and attends to all of them.
+    def open_step(self, pages: int) -> Step:
+        """Begin one output token as after ``pages`` pages: it takes the last place held then, and attends to all.
 
         The arithmetic is SR-SWA's own, so that a comparison of times compares what is held.
         """
-        held = self.buffer.view(0, self.held_tokens)
-        position = torch.tensor([self.held_tokens - 1], device=held.keys.device)
+        held = self.buffer.view(0, self.tokens_after(self.workload, pages))
+        position = torch.tensor([held.tokens - 1], device=held.keys.device)
         span = Span(self.name, 0, held.keys, held.values)
-        return Step(self.geometry, [span], self.buffer, self.held_tokens - 1, position, causal=False)
+        return Step(self.geometry, [span], self.buffer, held.tokens - 1, position, causal=False)
 
 
 class FullCache(Rival):

@@ -88,9 +88,11 @@ class Reference:
         )
         return block.take(order)
 
-    def landmarks(self) -> torch.Tensor:
-        """Return what a query is compared with: float32 [layers, kv_heads, landmarks, head_dim]."""
-        return (self.keys.unpack(torch.float32) if self.landmark is None else self.landmark.unsqueeze(2)).float()
+    def landmarks(self, layer: int) -> torch.Tensor:
+        """Return what a query is compared with in one layer: unit length, float32 [kv_heads, landmarks, head_dim]."""
+        if self.landmark is not None:
+            return _directions(self.landmark[layer].unsqueeze(1))
+        return _directions(self.keys.unpack(torch.float32)[layer])
 
     def parts(self) -> dict[str, torch.Tensor]:
         """Return all tensors by name."""
@@ -155,10 +157,12 @@ class SparseReferenceStore:
         self._references.pop(block.page_number, None)
         if not self.capacity_pages or not block.tokens:
             return
+        order = _most_used(block, mass)[: self.reference_tokens]
         landmark = self._landmark(block)
         while len(self._references) >= self.capacity_pages:
-            del self._references[self._least_worth_keeping(block, landmark)]
-        kept = block.take(_most_used(block, mass)[: self.reference_tokens])
+            marks = block.keys[:, :, order] if landmark is None else landmark.unsqueeze(2)
+            del self._references[self._least_worth_keeping(marks, block.page_number)]
+        kept = block.take(order)
         self._references[block.page_number] = Reference(
             page_number=block.page_number,
             keys=Packed.of(self._to_host(kept.keys), int8=self._int8),
@@ -172,8 +176,8 @@ class SparseReferenceStore:
     def similarities(self, query: torch.Tensor) -> dict[int, float]:
         """Return cosine of ``query`` and each page's landmark, by page number, one figure for all layers.
 
-        ``query`` [layers, kv_heads, steps, head_dim] carries no position. A page counts by its best landmark
-        for the best step, each being the mean over layers and heads.
+        ``query`` [layers, kv_heads, steps, head_dim] carries no position. A page counts by its best landmark for the
+        best step; of these each is the mean over layers and heads. One layer at a time, to spare memory.
 
         Raises:
             ValueError: ``query`` has another shape.
@@ -186,12 +190,12 @@ class SparseReferenceStore:
             )
         if not self._references:
             return {}
-        landmarks = [reference.landmarks() for reference in self._references.values()]
-        directions = torch.nn.functional.normalize(torch.cat(landmarks, dim=2), dim=-1)
-        asked = torch.nn.functional.normalize(self._to_host(query).float(), dim=-1)
-        cosines = (asked @ directions.mT).mean((0, 1)).amax(0)
-        parts = torch.split(cosines, [landmark.shape[2] for landmark in landmarks])
-        best = [float(part.max()) for part in parts]
+        sizes = [reference.tokens if reference.landmark is None else 1 for reference in self._references.values()]
+        cosines = torch.zeros(query.shape[2], sum(sizes))
+        for layer, asked in enumerate(_directions(self._to_host(query))):
+            landmarks = torch.cat([reference.landmarks(layer) for reference in self._references.values()], dim=1)
+            cosines += (asked @ landmarks.mT).mean(0) / self._geometry.layers
+        best = [float(part.max()) for part in torch.split(cosines, sizes, dim=1)]
         return dict(zip(self._references, best, strict=True))
 
     def select_relevant(self, query: torch.Tensor, top_k: int) -> list[Reference]:
@@ -206,16 +210,21 @@ class SparseReferenceStore:
             self._references[page_number].last_use = during_page
 
     def retention(self, newcomer: torch.Tensor, now_page: int) -> dict[int, float]:
-        """Return what each reference is worth keeping, given a ``newcomer``'s centre [layers x kv_heads x head_dim].
+        """Return what each reference is worth keeping beside a ``newcomer``.
 
-        Novelty, 1 - cosine with its nearest neighbour, times 1 + its uses, which fade with their age. So of two
-        near-duplicates one goes first, whatever its age; a used page outlasts an unused one; and among pages that
-        are new and unused those go that resemble others, which thins the document instead of cutting its head.
+        Novelty, 1 - cosine with its nearest neighbour (newcomer included), times 1 + its uses, which fade with
+        their age. So of two near-duplicates one goes first, whatever its age; a used page outlasts an unused one;
+        and of pages that are new and unused those go that resemble others: the document is thinned, its head not
+        cut off. ``newcomer`` [layers, kv_heads, landmarks, head_dim] are its landmarks.
         """
-        centres = torch.stack([_centre(reference.landmarks()) for reference in self._references.values()])
-        cosines = centres @ torch.cat((centres, newcomer[None])).T
-        cosines.fill_diagonal_(-1.0)
-        novelty = (1 - cosines.amax(1)).clamp(min=0).tolist()
+        cosines = torch.zeros(len(self), len(self) + 1)
+        for layer, marks in enumerate(newcomer):
+            held = [reference.landmarks(layer) for reference in self._references.values()]
+            centres = _directions(
+                torch.stack([part.mean(1) for part in (*held, _directions(self._to_host(marks)))], dim=1)
+            )
+            cosines += (centres[:, :-1] @ centres.mT).mean(0) / self._geometry.layers
+        novelty = (1 - cosines.fill_diagonal_(-1.0).amax(1)).clamp(min=0).tolist()
         return {
             page_number: new * (1 + reference.uses * 0.5 ** ((now_page - reference.last_use) / USE_HALF_LIFE_PAGES))
             for new, (page_number, reference) in zip(novelty, self._references.items(), strict=True)
@@ -259,12 +268,11 @@ class SparseReferenceStore:
         means = [layer.mean(1, dtype=torch.float32) for layer in block.keys]
         return self._to_host(torch.stack(means).to(block.keys.dtype))
 
-    def _least_worth_keeping(self, block: KVBlock, landmark: torch.Tensor | None) -> int:
-        """Return the page to give up for ``block``: least retention, then fewest uses, then oldest."""
-        marks = self._to_host(block.keys).float() if landmark is None else landmark.float().unsqueeze(2)
-        now_page = max(block.page_number, *(reference.last_use for reference in self._references.values()))
-        worth = self.retention(_centre(marks), now_page)
-        return min(worth, key=lambda page_number: (worth[page_number], self._references[page_number].uses, page_number))
+    def _least_worth_keeping(self, newcomer: torch.Tensor, page_number: int) -> int:
+        """Return the page to give up: least retention, then fewest uses, then oldest."""
+        now_page = max(page_number, *(reference.last_use for reference in self._references.values()))
+        worth = self.retention(newcomer, now_page)
+        return min(worth, key=lambda number: (worth[number], self._references[number].uses, number))
 
     def _to_host(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return ``tensor`` in host memory, pinned where a GPU will fetch it."""
@@ -305,7 +313,6 @@ def _most_used(block: KVBlock, mass: torch.Tensor | None) -> torch.Tensor:
     return order
 
 
-def _centre(landmarks: torch.Tensor) -> torch.Tensor:
-    """Return the direction of a whole reference, unit length, of float32 [layers, kv_heads, landmarks, head_dim]."""
-    mean = torch.nn.functional.normalize(landmarks, dim=-1).mean(2).flatten()
-    return torch.nn.functional.normalize(mean, dim=0)
+def _directions(states: torch.Tensor) -> torch.Tensor:
+    """Return ``states`` [..., head_dim] as float32 of unit length."""
+    return torch.nn.functional.normalize(states.float(), dim=-1)

@@ -6,10 +6,10 @@ import numpy as np
 import pymupdf
 import pytest
 from PIL import Image, ImageCms
+from support.sources import scan
 
 from data_contracts.embedded_image import add_image_page
 from data_contracts.page_images import Frame, eight_bits, open_image, upright
-from support.sources import scan
 
 JPEG_MEAN_DIFFERENCE = 3
 """MuPDF and Pillow enlarge the halved colour channels of a JPEG each in its own way; a wrong turn differs by 60."""
@@ -92,7 +92,7 @@ def test_a_cmyk_jpeg_goes_in_and_is_not_inverted(tmp_path):
 def test_black_and_white_becomes_fax_and_stays_small(tmp_path):
     page = scan().point(lambda value: 255 if value > 128 else 0).convert("1")
     page.save(tmp_path / "page.png")
-    pixels, _, stream, kind = embedded(tmp_path / "page.png")
+    pixels, _, _, kind = embedded(tmp_path / "page.png")
     page.save(tmp_path / "page.tif")
     tiff_pixels, _, fax, fax_kind = embedded(tmp_path / "page.tif")
     assert (kind, fax_kind) == ("/FlateDecode", "/CCITTFaxDecode")

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.sources import scan
 
 from data_contracts.errors import RenderFailed, UnreadableDocument
 from data_contracts.page_images import (
@@ -15,7 +16,6 @@ from data_contracts.page_images import (
     open_image,
     square_pixels,
 )
-from support.sources import scan
 
 
 @pytest.mark.parametrize(

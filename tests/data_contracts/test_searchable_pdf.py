@@ -2,13 +2,22 @@
 
 import re
 import subprocess
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
 import pymupdf
 import pytest
 from support.readings import MARGIN_PX, blank_page, column, failed_page, page_of_truth, text_line, text_page
-from support.sources import drawn_pdf, image_streams, jpeg, pixels_at, scan, scanned_pdf
+from support.sources import (
+    drawn_pdf,
+    image_streams,
+    jpeg,
+    pdf_with_a_lost_page,
+    pixels_at,
+    scan,
+    scanned_pdf,
+)
 
 from data_contracts.errors import ContractViolated, RenderFailed
 from data_contracts.page_images import frames_of, natural_key
@@ -248,6 +257,42 @@ def test_a_damaged_file_that_mupdf_repairs_is_written_anew_with_its_streams(tmp_
     assert image_streams(tmp_path / "document.pdf") == image_streams(whole)
     with pymupdf.open(tmp_path / "document.pdf") as document:
         assert not document.is_repaired
+
+
+@pytest.mark.parametrize("numbers", [(1, 2, 3), (1, 2), (2, 3), (1, 3)])
+def test_a_page_that_cannot_be_opened_keeps_its_place(tmp_path, numbers):
+    source = pdf_with_a_lost_page(tmp_path / "damaged.pdf")
+    pages = [failed_page(2) if number == 2 else scanned_page([f"page{number}"], number) for number in numbers]
+    for name in ("document.pdf", "again.pdf"):
+        written(source, pages, tmp_path / name)
+    assert (tmp_path / "document.pdf").read_bytes() == (tmp_path / "again.pdf").read_bytes()
+    with pymupdf.open(tmp_path / "document.pdf") as document:
+        assert document.page_count == len(numbers)
+        for index, number in enumerate(numbers):
+            if number != 2:
+                assert document[index].get_text().split() == [f"page{number}"]
+                assert document.xref_stream_raw(document[index].get_images()[0][0]) == jpeg(number)
+
+
+def test_letters_signs_and_ideographs_of_all_kinds_survive(tmp_path, words_of):
+    blocks = [range(0x21, 0x7F), range(0xA1, 0xAD), range(0xAE, 0x250), range(0x370, 0x378), range(0x391, 0x3A2),
+              range(0x400, 0x460), range(0x1E00, 0x1F00), range(0x2010, 0x2028), range(0x2030, 0x205F),
+              range(0x2190, 0x2200), range(0x3001, 0x3100), range(0x4E00, 0xA000, 53), range(0xE000, 0xE010),
+              range(0xFB00, 0xFB05), range(0xFF01, 0xFF5F), range(0x10330, 0x1034B), range(0x1F300, 0x1F320),
+              range(0x20000, 0x2A6D0, 997)]  # fmt: skip
+    words = [f"x{chr(code)}y" for block in blocks for code in block]
+    words += [f"{letter}{chr(accent)}z" for letter in "aou" for accent in (0x304, 0x364, 0x365)]
+    words = [word for word in words if unicodedata.normalize("NFC", word) == word]
+    assert len(words) > 1900
+    lines = [" ".join(words[start : start + 10]) for start in range(0, len(words), 10)]
+    page = text_page(lines, 1, (1700, 20_000), 200.0)
+    with pymupdf.open() as document:
+        document.new_page(width=612, height=7200)
+        document.save(tmp_path / "blank.pdf")
+    written(tmp_path / "blank.pdf", [page], tmp_path / "document.pdf")
+    assert words_of(tmp_path / "document.pdf", "-raw") == [words]
+    (found,) = words_of(tmp_path / "document.pdf")
+    assert Counter(found) == Counter(words)
 
 
 def test_lines_without_a_resolution_are_refused(tmp_path):

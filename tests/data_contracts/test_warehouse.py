@@ -46,8 +46,8 @@ def collect(path: Path, run_id: str, pages: tuple[PageResult, ...], reading: Rea
         peak_memory_bytes=1,
     )
     timings = tuple(PageTimings(page_number=p.page_number, decode_ms=2.0) for p in pages)
-    chunk = ChunkResult(pages=pages, state=STATE, timings=timings)
-    collect_document(path, DOCUMENT, reading or ReadingConfig(), run, [chunk])
+    chunk = ChunkResult(pages=pages, state=STATE)
+    collect_document(path, DOCUMENT, reading or ReadingConfig(), run, [(chunk, timings)])
 
 
 def query(path: Path, sql: str) -> list[tuple[object, ...]]:

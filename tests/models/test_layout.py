@@ -91,6 +91,14 @@ HEAD_ACROSS_THE_MIDDLE = [
     *column(80, 600, 400, 12),
     *column(520, 600, 400, 12),
 ]
+HEAD_PARTED_AT_THE_GUTTER = [
+    *column(80, 150, 400, 12),
+    *column(520, 150, 400, 12),
+    box(250, 520, 220, 50),
+    box(512, 520, 230, 50),
+    *column(80, 600, 400, 12),
+    *column(520, 600, 400, 12),
+]
 GUIDE_WORDS_OVER_COLUMNS = [box(80, 80, 90), box(830, 80, 90), *LEFT, *RIGHT, box(900, 1050, 20)]
 FULL_WIDTH_ABOVE_AND_BELOW = [
     *column(80, 60, 840, 4),
@@ -174,6 +182,7 @@ LAYOUTS = {
     "two_columns_whose_rows_do_not_align": OFFSET_COLUMNS,
     "three_columns": THREE_COLUMNS,
     "head_across_the_middle": HEAD_ACROSS_THE_MIDDLE,
+    "head_parted_at_the_gutter": HEAD_PARTED_AT_THE_GUTTER,
     "guide_words_over_columns": GUIDE_WORDS_OVER_COLUMNS,
     "full_width_text_above_and_below_columns": FULL_WIDTH_ABOVE_AND_BELOW,
     "footnotes_in_two_columns": NOTES_IN_TWO_COLUMNS,

@@ -124,7 +124,16 @@ def test_a_step_attends_to_exactly_what_is_held(rival: type[Rival]) -> None:
     cache = read(rival, 3)
     cache.buffer.keys.zero_()
     new_value = torch.full((2, 1, 4), 100.0)
-    result = cache.open_step().attend(1, torch.ones(4, 1, 4), torch.zeros(2, 1, 4), new_value)
+    result = cache.open_step(3).attend(1, torch.ones(4, 1, 4), torch.zeros(2, 1, 4), new_value)
     values = cache.buffer.values[1, 0, : cache.held_tokens, 0]
     assert values[-1] == 100.0
     torch.testing.assert_close(result, values.mean().expand(4, 1, 4))
+
+
+@pytest.mark.parametrize("rival", [FullCache, ReferenceSlidingCache])
+def test_a_step_as_after_fewer_pages_attends_to_what_was_held_then(rival: type[Rival]) -> None:
+    cache = read(rival, 3)
+    cache.buffer.keys.zero_()
+    result = cache.open_step(2).attend(0, torch.ones(4, 1, 4), torch.zeros(2, 1, 4), torch.zeros(2, 1, 4))
+    held = cache.buffer.values[0, 0, : rival.tokens_after(WORKLOAD, 2), 0]
+    torch.testing.assert_close(result, held.mean().expand(4, 1, 4))

@@ -72,7 +72,10 @@ def test_one_rotation_from_the_original_does_not_drift_and_a_chain_does() -> Non
         chained = rotate(chained, shift, THETA)
     once = rotate(keys, places + 72 * shift, THETA)
     wanted = rotate(exact, places + 72 * shift, THETA)
-    drift = {name: float((got.double() - wanted).norm() / wanted.norm()) for name, got in (("once", once), ("chained", chained))}
+    drift = {
+        name: float((got.double() - wanted).norm() / wanted.norm())
+        for name, got in (("once", once), ("chained", chained))
+    }
     print(f"relative drift in bfloat16: {drift}")
     assert drift["once"] < DRIFT_ONCE_BF16
     assert drift["chained"] > DRIFT_CHAINED_BF16

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 
+from data_contracts.config import SrSwaConfig
 from data_contracts.errors import (
     BrokenChecksum,
     StateRefused,
@@ -23,12 +24,17 @@ from data_contracts.errors import (
     WrongModel,
     WrongSchema,
 )
+from models.sr_swa.context import AttentionContext
+from models.sr_swa.controller import ContextController
+from models.sr_swa.kv import KVBlock
+from models.sr_swa.protocol import Decoding, Geometry
 from models.sr_swa.state import (
     METADATA_KEY,
     REQUIRED_PARTS,
     SCHEMA_VERSION,
     ReferenceState,
     Snapshot,
+    StatefulPart,
     load_state,
     state_bytes,
     write_state,
@@ -165,6 +171,40 @@ def test_the_state_says_nothing_of_the_clock_the_host_or_the_process(monkeypatch
     monkeypatch.setattr("time.time", lambda: 0.0)
     monkeypatch.setattr("os.getpid", lambda: 1)
     assert state_bytes(a_state()) == before
+
+
+def real_parts(dtype: torch.dtype, *, int8: bool, pages: int) -> dict[str, StatefulPart]:
+    """The parts of a real attention set after some made-up pages, each with one step and one fetch."""
+    geometry = Geometry(2, 2, 8, page_tokens=6, dtype=dtype, query_heads=4)
+    config = SrSwaConfig(window_pages=2, reference_pages=3, reference_tokens=2, top_k=2, tail_tokens=3, store_int8=int8)
+    context, controller = AttentionContext(geometry, config), ContextController(config)
+    draw = torch.Generator().manual_seed(5)
+    for page_number in range(1, pages + 1):
+        keys, values = torch.randn(2, 2, 2, 6, 8, generator=draw).to(dtype)
+        context.begin_page(page_number)
+        context.make_room()
+        context.window.admit(KVBlock(page_number, keys, values, torch.arange(6)))
+        context.fetch(keys[:, :, :1], uncertainty=1.0)
+        step = context.open_text()
+        for layer in range(2):
+            step.attend(layer, keys[layer, :, :1].repeat(2, 1, 1), keys[layer, :, :1], values[layer, :, :1])
+        context.finish_page(Decoding(lines=(), token_ids=(page_number,), window_mass=context.window_mass()))
+        controller.after_page(page_number, gate_fired=1, references_fetched=2, references_hit=0)
+    parts: dict[str, StatefulPart] = {"window": context.window, "store": context.store, "tail": context.tail}
+    return parts | {"context": context, "controller": controller}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("int8", [False, True])
+def test_real_parts_restored_from_a_file_give_the_same_file_again(dtype: torch.dtype, int8: bool) -> None:
+    def packed(given: Mapping[str, StatefulPart]) -> bytes:
+        return state_bytes(ReferenceState.of(given, model_fingerprint=MODEL, config_sha256=CONFIG, next_page_number=8))
+
+    written = packed(real_parts(dtype, int8=int8, pages=7))
+    resumed = real_parts(dtype, int8=int8, pages=0)
+    assert packed(resumed) != written
+    loaded(written).restore_into(resumed)
+    assert packed(resumed) == written
 
 
 TENSORS = st.dictionaries(

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from support.reference_transformer import line
 
 from data_contracts.result import BlankReason
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.kv import KVBlock
 from models.sr_swa.protocol import Decoding, EncodedPage, FailedPage, Geometry, PageImage
-from support.reference_transformer import line
 
 Script = Callable[[int], Sequence[int] | BlankReason | Exception]
 
@@ -40,12 +40,14 @@ class ScriptedModel:
     """An ``OcrModel`` of words without positions. ``script`` gives the tokens of a page, or why there are none.
 
     An exception is raised each time the page is decoded (``prefill_script``: prefilled). ``uncertainty`` is what the
-    gate is asked with. ``seen`` notes (stage, page number, window pages) of every call.
+    gate is asked with; what it fetches is a hit if the model ``uses_references``. ``seen`` notes (stage, page number,
+    window pages) of every call.
     """
 
     script: Script = write_the_page_number
     prefill_script: Script = write_the_page_number
     uncertainty: float = 1.0
+    uses_references: bool = True
     geometry: Geometry = FAKE_GEOMETRY
     fingerprint: str = "scripted"
     seen: list[tuple[str, int, tuple[int, ...]]] = field(default_factory=list)
@@ -72,7 +74,7 @@ class ScriptedModel:
         before = context.window_blocks(before=page.page_number)
         query = torch.ones(self.geometry.layers, self.geometry.kv_heads, 1, self.geometry.head_dim)
         fetch = context.fetch(query, self.uncertainty)
-        if fetch is not None:
+        if fetch is not None and self.uses_references:
             fetch.note_mass({fetch.page_numbers[0]: 1.0})
         parts = [block.payload["ids"] for block in before]
         parts += [block.payload["ids"] for block in (fetch.blocks if fetch else ())]
@@ -91,7 +93,9 @@ def _raise_if_error(
     return scripted
 
 
-def scripted_pages(last: int, first: int = 1, failed: Sequence[int] = (), blank: Sequence[int] = ()) -> Iterator[EncodedPage | FailedPage]:
+def scripted_pages(
+    last: int, first: int = 1, failed: Sequence[int] = (), blank: Sequence[int] = ()
+) -> Iterator[EncodedPage | FailedPage]:
     """Yield pages ``first`` to ``last``; some failed to render, some are blank."""
     for page_number in range(first, last + 1):
         if page_number in failed:

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from support.reference_transformer import ASK_EVERY_STEPS, PROMPT_IDS, SINK_IDS, ReferenceTransformer, normalize
 
 from data_contracts.config import SrSwaConfig
-from support.reference_transformer import ASK_EVERY_STEPS, PROMPT_IDS, SINK_IDS, ReferenceTransformer, normalize
 
 INVISIBLE = math.nan
 
@@ -63,7 +63,9 @@ class Oracle:
         self.window_end = geometry.sink_tokens + reserved + window
         self.text_start = self.window_end + geometry.prompt_tokens + config.tail_tokens
 
-    def read(self, outputs: Mapping[int, Sequence[int]], tokens_of: Mapping[int, int] | None = None) -> dict[int, torch.Tensor]:
+    def read(
+        self, outputs: Mapping[int, Sequence[int]], tokens_of: Mapping[int, int] | None = None
+    ) -> dict[int, torch.Tensor]:
         """Return logits [outputs, vocabulary] by page, given the tokens written on each page."""
         ahead, prefilled = self.config.lookahead_pages, 0
         self._add("sink", 0, [self.model.embedding[i] for i in (SINK_IDS if self.model.geometry.sink_tokens else ())])
@@ -142,7 +144,7 @@ class Oracle:
         entropy = -(probabilities * probabilities.log()).nansum() / math.log(len(probabilities))
         newest = self._newest_for(self.tokens[-1])
         left = self.pages[: max(0, newest - self.config.window_pages + 1)]
-        if entropy <= self.config.gate_uncertainty or not left:
+        if entropy <= self.config.gate_uncertainty or not left or not self.config.top_k:
             return
         query = done.queries[:, :, -1].unflatten(1, (self.model.geometry.kv_heads, -1)).mean(2)
         cosine = {
@@ -158,7 +160,9 @@ class Oracle:
 
     def _kept(self, page: int, weights: torch.Tensor) -> list[int]:
         """The tokens of a page that later prompts and outputs attended to most while it was in the window, in order."""
-        readers = [i for i, token in enumerate(self.tokens) if token.kind in ("prompt", "text") and self._held(page, token)]
+        readers = [
+            i for i, token in enumerate(self.tokens) if token.kind in ("prompt", "text") and self._held(page, token)
+        ]
         mass = weights[:, :, readers].mean((0, 1)).sum(0)
         most = sorted(self._numbers(page), key=lambda number: -mass[number])[: self.config.reference_tokens]
         return sorted(most)
@@ -177,7 +181,9 @@ class Oracle:
         for number, row in enumerate(self.rows):
             positions[number, : len(row)] = torch.tensor(row, dtype=torch.float64)
         distance = positions - torch.tensor(self.places, dtype=torch.float64)[:, None]
-        speed = (geometry.rope_theta or 1.0) ** -(torch.arange(0, geometry.head_dim, 2, dtype=torch.float64) / geometry.head_dim)
+        speed = (geometry.rope_theta or 1.0) ** -(
+            torch.arange(0, geometry.head_dim, 2, dtype=torch.float64) / geometry.head_dim
+        )
         turn = torch.exp(1j * distance.nan_to_num()[..., None] * speed) if geometry.rope_theta else None
         hidden = torch.stack(self.embeddings)
         weights, queries, keys = [], [], []

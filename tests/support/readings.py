@@ -44,6 +44,22 @@ def text_line(text: str, left: float, top: float, lean_degrees: float = 0.0) -> 
     return Line(text=text, box=Box.around(quad), quad=quad, confidence=0.9, words=tuple(words))
 
 
+def line_across(text: str, size_px: tuple[int, int]) -> Line:
+    """Return ``text`` as one line across the middle of a page of any size, words of equal width."""
+    width, height = size_px
+    top, bottom = height * 0.4, height * 0.45
+    tokens = text.split()
+    step = width * 0.8 / len(tokens)
+    lefts = [width * 0.1 + index * step for index in range(len(tokens))]
+    words = tuple(
+        Word(text=token, box=Box(left=left, top=top, right=left + step * 0.8, bottom=bottom), confidence=0.9)
+        for token, left in zip(tokens, lefts, strict=True)
+    )
+    box = Box.around([(words[0].box.left, top), (words[-1].box.right, bottom)])
+    quad = ((box.left, top), (box.right, top), (box.right, bottom), (box.left, bottom))
+    return Line(text=text, box=box, quad=quad, confidence=0.9, words=words)
+
+
 def column(text: str, right: float, top: float) -> Line:
     """Return one column of vertical text, in two words without a space between."""
     left, bottom = right - LINE_HEIGHT_PX, top + len(text) * LINE_HEIGHT_PX

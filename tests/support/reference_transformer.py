@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from data_contracts.config import SrSwaConfig
 from data_contracts.geometry import Box
-from data_contracts.result import Line, Word
+from data_contracts.result import Line, PageResult, Word
 from models.sr_swa.attention import Step
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.gate import entropy_uncertainty
@@ -47,7 +46,7 @@ def normalize(hidden: torch.Tensor) -> torch.Tensor:
 
 
 class ReferenceTransformer:
-    """An ``OcrModel``. ``logits`` [outputs, vocabulary] by page number is what the tests compare."""
+    """An ``OcrModel``. ``logits`` [outputs + 1, vocabulary] by page, and ``fetched`` pages, are what tests compare."""
 
     def __init__(
         self,
@@ -79,6 +78,7 @@ class ReferenceTransformer:
         )
         self.dim = query_heads * head_dim
         self.logits: dict[int, torch.Tensor] = {}
+        self.fetched: list[tuple[int, ...]] = []
         draw = torch.Generator().manual_seed(seed)
 
         def weight(rows: int, columns: int) -> torch.Tensor:
@@ -134,7 +134,8 @@ class ReferenceTransformer:
             written.append(int(logits[-1].argmax()))
             if index % ASK_EVERY_STEPS == 0:
                 query = group_query(queries[:, :, -1:], self.geometry.kv_heads)
-                context.fetch(query, float(entropy_uncertainty(logits[-1])))
+                fetch = context.fetch(query, float(entropy_uncertainty(logits[-1])))
+                self.fetched += [fetch.page_numbers] if fetch else []
             hidden, queries = self._run(self._embed(written[-1:]), context.open_text())
         self.logits[page.page_number] = torch.stack([*logits, normalize(hidden[-1]) @ self.head])
         return Decoding(lines=(line(written),), token_ids=tuple(written), window_mass=context.window_mass())
@@ -167,9 +168,6 @@ def line(token_ids: list[int]) -> Line:
     return Line(text=" ".join(word.text for word in words), box=box, quad=quad, confidence=1.0, words=words)
 
 
-def read(model: ReferenceTransformer, config: SrSwaConfig, pages: range) -> dict[int, list[int]]:
-    """Read ``pages`` in one go; return the token ids written by page number."""
-    from models.sr_swa.continuous import continuous_decode
-
-    results = list(continuous_decode((model.page(number) for number in pages), model, config))
-    return {result.page_number: [int(word.text[1:]) for word in result.lines[0].words] for result in results}
+def written(result: PageResult) -> list[int]:
+    """Return the token ids that a page's line was made of."""
+    return [int(word.text[1:]) for word in result.lines[0].words]

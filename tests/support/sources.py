@@ -62,3 +62,15 @@ def image_streams(path: Path) -> list[list[bytes]]:
     """Return the undecoded streams of the images of every page of a PDF."""
     with pymupdf.open(path) as document:
         return [[document.xref_stream_raw(image[0]) for image in page.get_images()] for page in document]
+
+
+def pdf_with_a_lost_page(path: Path, pages: int = 3, lost: int = 2) -> Path:
+    """Write a PDF of scans in which page ``lost`` is counted but leads in a circle."""
+    with pymupdf.open(scanned_pdf(path.with_suffix(".whole"), pages)) as document:
+        parent = int(document.xref_get_key(document[0].xref, "Parent")[1].split()[0])
+        kids = [page.xref for page in document]
+        circle = kids[lost - 1] = document.get_new_xref()
+        document.update_object(circle, f"<< /Type /Pages /Count 1 /Parent {parent} 0 R /Kids [{circle} 0 R] >>")
+        document.xref_set_key(parent, "Kids", f"[{' '.join(f'{kid} 0 R' for kid in kids)}]")
+        document.save(path)
+    return path

@@ -4,6 +4,7 @@ import shutil
 import fsspec
 import pymupdf
 import pytest
+from support.sources import drawn_pdf, jpeg, scan, scanned_pdf
 
 from data_contracts.errors import (
     EmptyDocument,
@@ -12,7 +13,6 @@ from data_contracts.errors import (
     StorageUnavailable,
     UnreadableDocument,
 )
-from support.sources import drawn_pdf, jpeg, scan, scanned_pdf
 from tasks.ingest import fetch_document
 
 
@@ -38,7 +38,14 @@ def test_a_pdf_is_a_document_with_its_pages(fetch, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "format_name"),
-    [("a.png", "PNG"), ("a.jpg", "JPEG"), ("a.tif", "TIFF"), ("a.webp", "WEBP"), ("a.jp2", "JPEG2000"), ("a.pdf", "PNG")],
+    [
+        ("a.png", "PNG"),
+        ("a.jpg", "JPEG"),
+        ("a.tif", "TIFF"),
+        ("a.webp", "WEBP"),
+        ("a.jp2", "JPEG2000"),
+        ("a.pdf", "PNG"),
+    ],
 )
 def test_an_image_is_a_document_of_one_page_whatever_its_suffix(fetch, tmp_path, name, format_name):
     scan().save(tmp_path / name, format_name)
@@ -118,8 +125,12 @@ def test_a_damaged_pdf_that_can_be_repaired_is_a_document(fetch, tmp_path):
         (b"just text", NotADocument, "is not a PDF or an image"),
         (b"PK\x03\x04", NotADocument, "is not a PDF or an image"),
         (b"%PDF-1.4\nnothing\n%%EOF", UnreadableDocument, "too damaged to open"),
-        (b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
-         b"trailer<</Root 1 0 R>>", EmptyDocument, "without pages"),
+        (
+            b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
+            b"trailer<</Root 1 0 R>>",
+            EmptyDocument,
+            "without pages",
+        ),
         (b"\x89PNG\r\n\x1a\n\0\0", UnreadableDocument, "cannot be opened"),
     ],
 )

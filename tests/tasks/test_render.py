@@ -5,10 +5,10 @@ import psutil
 import pymupdf
 import pytest
 from PIL import Image
+from support.sources import SCAN_DPI, SCAN_SIZE_PX, drawn_pdf, jpeg, pdf_with_a_lost_page, scan, scanned_pdf
 
 from data_contracts.config import RenderConfig
 from data_contracts.errors import RenderFailed
-from support.sources import SCAN_DPI, SCAN_SIZE_PX, drawn_pdf, jpeg, scan, scanned_pdf
 from tasks.render import PageSource
 
 
@@ -46,6 +46,20 @@ def test_a_coarse_scan_is_not_enlarged(tmp_path):
     image = rendered(scanned_pdf(tmp_path / "scan.pdf", 1))
     assert size(image) == SCAN_SIZE_PX
     assert image.dpi == pytest.approx(SCAN_DPI)
+
+
+def test_a_scan_in_strips_and_one_with_an_ornament_are_rendered_at_the_scans_resolution(tmp_path):
+    strips, ornament = tmp_path / "strips.pdf", tmp_path / "ornament.pdf"
+    with pymupdf.open() as document:
+        page = document.new_page(width=612, height=792)
+        for top in range(0, 792, 99):
+            page.insert_image(pymupdf.Rect(0, top, 612, top + 99), stream=jpeg_of(Image.new("L", (1530, 247), 250)))
+        document.save(strips)
+    with pymupdf.open(scanned_pdf(tmp_path / "scan.pdf", 1)) as document:
+        document[0].insert_image(pymupdf.Rect(10, 10, 60, 60), stream=jpeg_of(Image.new("L", (800, 800), 9)))
+        document.save(ornament)
+    assert rendered(strips).dpi == pytest.approx(180, abs=0.5)
+    assert rendered(ornament).dpi == pytest.approx(SCAN_DPI)
 
 
 def test_a_scan_finer_than_text_needs_is_reduced(tmp_path):
@@ -128,14 +142,7 @@ def test_every_page_of_a_document_is_another(tmp_path):
 
 
 def test_a_damaged_page_fails_alone(tmp_path):
-    with pymupdf.open(scanned_pdf(tmp_path / "scan.pdf", 3)) as document:
-        parent = int(document.xref_get_key(document[0].xref, "Parent")[1].split()[0])
-        kids = [page.xref for page in document]
-        circle = document.get_new_xref()
-        document.update_object(circle, f"<< /Type /Pages /Count 1 /Parent {parent} 0 R /Kids [{circle} 0 R] >>")
-        document.xref_set_key(parent, "Kids", f"[{kids[0]} 0 R {circle} 0 R {kids[2]} 0 R]")
-        document.save(tmp_path / "damaged.pdf")
-    with PageSource(tmp_path / "damaged.pdf", "pdf", RenderConfig()) as pages:
+    with PageSource(pdf_with_a_lost_page(tmp_path / "damaged.pdf"), "pdf", RenderConfig()) as pages:
         assert size(pages.render(1)) == SCAN_SIZE_PX
         with pytest.raises(RenderFailed, match=r"^page 2: could not be rendered .*--pages") as caught:
             pages.render(2)

@@ -1,28 +1,16 @@
 import hashlib
 import os
-import resource
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import fsspec
 import pytest
+from support.failures.full_disk import no_file_larger_than
 
 from data_contracts.errors import BrokenChecksum, StorageUnavailable
 from tasks import storage
 
 PLACES = ("local", "memory")
-
-
-@contextmanager
-def no_file_larger_than(size_bytes: int) -> Iterator[None]:
-    """Let every write beyond ``size_bytes`` fail, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.fixture(params=PLACES)

@@ -93,7 +93,7 @@ def prepare(
         target=torch.from_numpy(target),
         frames=torch.from_numpy(frames),
         classes=_classes(target, samples, frequent, rng),
-        memory=_memory(other or document),
+        memory=memory_of(other or document),
         identity=torch.tensor([_identity(sample, *_span(sample, word)) for sample, word in words], dtype=torch.long),
         pages=torch.tensor([sample.page for sample, _ in words], dtype=torch.long)
         if other is None
@@ -127,7 +127,7 @@ def _classes(
     return torch.from_numpy(np.concatenate(([END_CLASS], every[every > END_CLASS])).astype(np.int64))
 
 
-def _memory(document: Document) -> Memory | None:
+def memory_of(document: Document) -> Memory | None:
     """Return the confident words of all pages of ``document``."""
     words = []
     for sample in document.samples:

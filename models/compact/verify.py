@@ -1,0 +1,243 @@
+"""Draft and verify: the CTC draft is checked by the decoder in few passes, and comes out as if read letter by letter.
+
+A line whose every frame is sure keeps its draft. Of the others the whole draft is put before the decoder at once; up
+to the first letter that it would write otherwise all is verified, there it writes its own letter, and behind it the
+draft goes on from the frame that this letter points at. The result is, by construction, what ``read_plainly`` gives
+step by step, for every line that is decoded; passes are capped, and a line that needs more keeps its draft.
+
+A change needs a margin: the decoder writes what the draft suggests unless it holds something else for likelier by
+``margin``. Lines that are hardly legible, or in a script that the decoder is not trusted with, keep their draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from models.compact.decoder import END_CLASS, CompactDecoder, Sight, Strokes, WordTokens
+from models.compact.line_batch import LineBatch
+from models.sr_swa.protocol import EncodedLine
+
+Why = Literal["sure", "verified", "no text", "unreadable", "too many passes", "other script", "no draft"]
+"""Why a line reads as it does: the draft was sure; decoder and margin decided; the decoder saw no text; the draft was
+kept because the line is hardly legible, because it did not settle, or because of its script; nothing was drafted."""
+
+BATCH_LINES = 16
+"""Lines of like width that are decoded together: wider batches gain nothing on a CPU."""
+PADDING = -1
+LATIN_RANGES = ((0x20, 0x24F), (0x2010, 0x2044))
+"""Latin letters with their accents, digits and punctuation: the alphabet of a decoded line."""
+
+
+@dataclass(frozen=True)
+class VerifierCaution:
+    """When a line is decoded and what a change must overcome; fitted on generated pages (``training/log.md``).
+
+    ``sure_above``: a line whose least sure frame reaches it keeps its draft. ``unreadable_below``: so does one whose
+    characters are less sure in the mean. ``margin``, ``end_margin`` [log-probability]: what another letter, or an
+    earlier or later end of the line, must be ahead by. ``no_text_above``: how sure the decoder must be that a crop
+    holds no text. ``passes`` at most.
+    """
+
+    sure_above: float = 0.98
+    unreadable_below: float = 0.5
+    margin: float = 1.0
+    end_margin: float = 3.0
+    no_text_above: float = 0.95
+    passes: int = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a line says: ``ids``, ``confidence`` and ``frames`` of its characters [characters].
+
+    ``passes`` of the decoder, 0 where the draft was kept without one.
+    """
+
+    ids: npt.NDArray[np.int32]
+    confidence: npt.NDArray[np.float32]
+    frames: npt.NDArray[np.int32]
+    changed: bool
+    why: Why
+    passes: int = 0
+
+    def as_line(self, line: EncodedLine) -> EncodedLine:
+        """Return ``line`` with this reading as its draft, for whatever works on drafts."""
+        return replace(line, draft_ids=self.ids, draft_posteriors=self.confidence, draft_frames=self.frames)
+
+
+@dataclass
+class _Writing:
+    """A line on its way: the first ``settled`` of ``text`` are decided, the rest of it is what the draft suggests."""
+
+    line: EncodedLine
+    text: list[int]
+    confidence: list[float]
+    frames: list[int]
+    settled: int = 0
+    passes: int = 0
+    done: bool = False
+    is_no_text: bool = False
+
+
+class DraftVerifier:
+    """Reads lines with a decoder. Invariant: a line's reading does not depend on which lines are read with it."""
+
+    def __init__(
+        self, model: CompactDecoder, characters: Sequence[str], caution: VerifierCaution | None = None
+    ) -> None:
+        """Take ``model`` (already in evaluation mode) and the ``characters`` of the head's classes."""
+        self._model = model
+        self._caution = caution or VerifierCaution()
+        letters = [i for i, c in enumerate(characters) if c and any(a <= ord(c) <= b for a, b in LATIN_RANGES)]
+        self._classes = torch.tensor([END_CLASS, *letters])
+        self._place_of = {index: place for place, index in enumerate(self._classes.tolist())}
+
+    def read_lines(
+        self, lines: Sequence[EncodedLine], before: Sequence[int] = (), words: WordTokens | None = None
+    ) -> list[Reading]:
+        """Return the readings of ``lines`` of one page, in their order.
+
+        ``before`` are the last ids before the first line; a later line follows the *draft* of the line before it, so
+        that all contexts are known beforehand. ``words`` are those of earlier pages.
+        """
+        contexts = _contexts(lines, before)
+        readings: list[Reading | None] = [self._without_decoder(line) for line in lines]
+        left = sorted((i for i, reading in enumerate(readings) if reading is None), key=lambda i: len(lines[i].frames))
+        for start in range(0, len(left), BATCH_LINES):
+            rows = left[start : start + BATCH_LINES]
+            read = self._verify([lines[i] for i in rows], [contexts[i] for i in rows], words)
+            for row, reading in zip(rows, read, strict=True):
+                readings[row] = reading
+        return [reading for reading in readings if reading is not None]
+
+    def read_plainly(self, line: EncodedLine, context: Sequence[int] = (), words: WordTokens | None = None) -> Reading:
+        """Return the reading of one line, decoded letter by letter, whatever its draft is worth and however long it takes.
+
+        The definition that ``read_lines`` accelerates. A line is given up when it has more characters than
+        frames.
+        """
+        with torch.inference_mode():
+            sight = self._model.look(LineBatch.of([line], [context]), words)
+            writing = _begin(line)
+            while not writing.done and writing.settled <= len(line.frames):
+                prefix = torch.tensor([writing.text[: writing.settled]], dtype=torch.long)
+                strokes = self._model.write(sight, prefix)
+                self._decide(writing, strokes, 0, until=writing.settled + 1)
+        return _finish(writing)
+
+    def _without_decoder(self, line: EncodedLine) -> Reading | None:
+        """Return the draft as reading where no decoding is worth it."""
+        why: Why | None = None
+        if not len(line.draft_ids):
+            why = "no draft"
+        elif float(line.top_posteriors[:, 0].min()) >= self._caution.sure_above:
+            why = "sure"
+        elif float(line.draft_posteriors.mean()) < self._caution.unreadable_below:
+            why = "unreadable"
+        elif not all(int(index) in self._place_of for index in line.draft_ids):
+            why = "other script"
+        return _draft_reading(line, why) if why else None
+
+    def _verify(
+        self, lines: Sequence[EncodedLine], contexts: Sequence[Sequence[int]], words: WordTokens | None
+    ) -> list[Reading]:
+        with torch.inference_mode():
+            sight = self._model.look(LineBatch.of(lines, contexts), words)
+            writings = [_begin(line) for line in lines]
+            for _ in range(self._caution.passes):
+                active = [row for row, writing in enumerate(writings) if not writing.done]
+                if not active:
+                    break
+                strokes = self._model.write(_rows(sight, active), _padded([writings[row].text for row in active]))
+                for place, row in enumerate(active):
+                    writings[row].passes += 1
+                    self._decide(writings[row], strokes, place, until=len(writings[row].text) + 1)
+        return [_finish(writing) for writing in writings]
+
+    def _decide(self, writing: _Writing, strokes: Strokes, row: int, until: int) -> None:
+        """Settle characters of ``writing`` from row ``row`` of ``strokes``, up to the first change or to ``until``."""
+        first = writing.settled
+        part = Strokes(*(tensor[row : row + 1, first:until] for tensor in (strokes.states, strokes.ends, strokes.pointing)))
+        logs = self._model.log_probabilities(part, self._classes)[0].numpy()
+        pointed = part.pointing[0].argmax(dim=-1).tolist()
+        for step in range(until - first):
+            suggested = writing.text[first + step] if first + step < len(writing.text) else END_CLASS
+            chosen = self._choose(logs[step], suggested, is_first=first + step == 0)
+            if chosen == END_CLASS:
+                writing.is_no_text = first + step == 0
+                del writing.text[first + step :]
+                writing.done = True
+                return
+            writing.confidence.append(float(np.exp(logs[step][self._place_of[chosen]])))
+            writing.frames.append(pointed[step])
+            writing.settled += 1
+            if chosen != suggested:
+                rest = writing.line.draft_ids[writing.line.draft_frames > pointed[step]]
+                writing.text[first + step :] = [chosen, *rest.tolist()]
+                return
+
+    def _choose(self, logs: npt.NDArray[np.float32], suggested: int, *, is_first: bool) -> int:
+        """Return what to write, given log-probabilities [classes]: the best, or what is suggested within the margin."""
+        best = int(logs.argmax())
+        chosen = int(self._classes[best])
+        if chosen == suggested:
+            return chosen
+        if is_first and chosen == END_CLASS:
+            return chosen if logs[best] >= np.log(self._caution.no_text_above) else suggested
+        margin = self._caution.end_margin if END_CLASS in (chosen, suggested) else self._caution.margin
+        return chosen if logs[best] - logs[self._place_of[suggested]] >= margin else suggested
+
+
+def _contexts(lines: Sequence[EncodedLine], before: Sequence[int]) -> list[Sequence[int]]:
+    return [before, *(line.draft_ids.tolist() for line in lines[:-1])][: len(lines)]
+
+
+def _begin(line: EncodedLine) -> _Writing:
+    return _Writing(line, line.draft_ids.tolist(), [], [])
+
+
+def _finish(writing: _Writing) -> Reading:
+    if not writing.done:
+        return replace(_draft_reading(writing.line, "too many passes"), passes=writing.passes)
+    ids = np.asarray(writing.text, np.int32)
+    return Reading(
+        ids=ids,
+        confidence=np.asarray(writing.confidence, np.float32),
+        frames=np.maximum.accumulate(np.asarray(writing.frames, np.int32)),
+        changed=not np.array_equal(ids, writing.line.draft_ids),
+        why="no text" if writing.is_no_text else "verified",
+        passes=writing.passes,
+    )
+
+
+def _draft_reading(line: EncodedLine, why: Why) -> Reading:
+    return Reading(line.draft_ids, line.draft_posteriors, line.draft_frames, changed=False, why=why)
+
+
+def _padded(texts: Sequence[Sequence[int]]) -> torch.Tensor:
+    ids = np.full((len(texts), max(map(len, texts))), PADDING, np.int64)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = text
+    return torch.from_numpy(ids)
+
+
+def _rows(sight: Sight, rows: Sequence[int]) -> Sight:
+    """Return some lines of ``sight``, as far as writing needs them."""
+    batch = sight.batch
+    if len(rows) == len(batch.frames):
+        return sight
+    some = replace(
+        batch,
+        frames=batch.frames[rows],
+        counts=batch.counts[rows],
+        real=batch.real[rows],
+        totals=batch.totals[rows],
+        context=batch.context[rows],
+    )
+    return Sight(some, sight.states[rows], None)
