@@ -25,6 +25,8 @@ DISTANCE_CAP = 8
 """Farther than this from its expected place a character is as unlikely as at this distance."""
 COPIED_WORDS = 8
 """Memory words whose letters are shown to a word: the best ones."""
+END_LOGIT = 18.0
+"""What an untrained decoder gives to the end where the draft ends, and takes from it elsewhere: above any character."""
 HIDDEN = -1e9
 
 
@@ -221,7 +223,10 @@ class ReaderLayer(nn.Module):
 
 
 class CompactDecoder(nn.Module):
-    """Autoregressive decoder on frozen frames; starts as "CTC logits at the frame pointed at" and learns from there.
+    """Autoregressive decoder on frozen frames.
+
+    It knows how many characters of the draft are used up before each step (``places``), expects the next one at the
+    peak of the next, and the end where none is left. Untrained it writes the draft; it learns where not to.
 
     Invariant: the row of a line in any output depends on that line, its context, its prefix and the memory alone.
     """
@@ -243,12 +248,17 @@ class CompactDecoder(nn.Module):
         self.layers = nn.ModuleList(ReaderLayer(shape) for _ in range(shape.layers))
         self.point_from = nn.Linear(width, shape.pointer_dim)
         self.point_to = nn.Linear(width, shape.pointer_dim)
-        self.point_steepness = nn.Parameter(torch.tensor(1.0))
+        self.point_steepness = nn.Parameter(torch.tensor(4.0))
+        self.peak = nn.Parameter(torch.tensor(6.0))
         self.pointed = nn.Linear(FEATURE_DIM, width)
         self.last_norm = nn.LayerNorm(width)
         self.change = nn.Linear(width, FEATURE_DIM)
         self.trust = nn.Parameter(torch.tensor(1.0))
         self.end = nn.Linear(width, 1)
+        self.end_trust = nn.Parameter(torch.tensor(END_LOGIT))
+        with torch.no_grad():
+            for layer in (self.point_from, self.end):
+                layer.weight.mul_(0.1)
         nn.init.zeros_(self.change.weight)
         nn.init.zeros_(self.change.bias)
 
@@ -265,13 +275,14 @@ class CompactDecoder(nn.Module):
             states, recall = self.memory(batch, states, words, self.head.looks)
         return Sight(batch, states, recall)
 
-    def write(self, sight: Sight, prefix: torch.Tensor) -> Strokes:
+    def write(self, sight: Sight, prefix: torch.Tensor, places: torch.Tensor) -> Strokes:
         """Return what follows each prefix of ``prefix`` [lines, steps], the empty and the whole one included.
 
-        Ids -1 are padding behind the text. Step n says what stands at place n, given prefix[:n].
+        Ids -1 are padding behind the text. Step n says what follows prefix[:n], when ``places``[n] characters of the
+        draft are used up [lines, steps + 1].
         """
         batch, width = sight.batch, self.shape.width
-        text, places, readable = self._written(batch, prefix)
+        text, places, readable = self._written(batch, prefix, places)
         lines, before = len(text), batch.context.shape[1]
         steps = text.shape[1]
         causal = torch.ones(steps, steps, dtype=torch.bool).tril()
@@ -282,28 +293,31 @@ class CompactDecoder(nn.Module):
         for layer in self.layers[:-1]:
             text = layer(text, sight.states, causal[:, None], distance, batch.real)
         scores = self.point_from(text) @ self.point_to(sight.states).mT * self.shape.pointer_dim**-0.5
-        scores = scores - F.softplus(self.point_steepness) * distance
+        scores = scores - F.softplus(self.point_steepness) * distance + self.peak * batch.signals[:, None, :, 2]
         pointing = torch.log_softmax(scores.masked_fill(~batch.real[:, None], HIDDEN), dim=-1)
         glance = pointing.exp() @ batch.frames
         text = self.layers[-1](text + self.pointed(glance), sight.states, causal[:, None], distance, batch.real)
         text = self.last_norm(text[:, before:])
         assert text.shape[:2] == (lines, prefix.shape[1] + 1)
         states = self.change(text) + self.trust * glance[:, before:]
-        return Strokes(states, self.end(text).squeeze(-1), pointing[:, before:])
+        used_up = (places[:, before:] >= batch.totals[:, None]).float() * 2 - 1
+        return Strokes(states, self.end(text).squeeze(-1) + self.end_trust * used_up, pointing[:, before:])
 
     def log_probabilities(self, strokes: Strokes, classes: torch.Tensor) -> torch.Tensor:
         """Return log-probabilities [lines, steps, len(classes)] among ``classes``, of which the first is the end."""
         logits = strokes.states @ self.head.weight[classes].T + self.head.bias[classes]
         return torch.log_softmax(torch.cat((strokes.ends[..., None], logits[..., 1:]), dim=-1), dim=-1)
 
-    def _written(self, batch: LineBatch, prefix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _written(
+        self, batch: LineBatch, prefix: torch.Tensor, places: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return states [lines, steps, width], places [lines, steps] and what may be looked at [lines, steps]."""
         before = batch.context.shape[1]
         context = self.character(self.head.looks[batch.context.clamp_min(0)]) + self.before
         begin = self.begin.expand(len(prefix), 1, -1)
         written = self.character(self.head.looks[prefix.clamp_min(0)])
         text = torch.cat((context, begin, written), dim=1)
-        places = torch.arange(text.shape[1]).expand(len(prefix), -1) - before
+        places = torch.cat((torch.arange(-before, 0).expand(len(prefix), -1), places), dim=1)
         always = torch.ones(len(prefix), 1, dtype=torch.bool)
         return text, places, torch.cat((batch.context >= 0, always, prefix >= 0), dim=1)
 

@@ -73,10 +73,14 @@ class Reading:
 
 @dataclass
 class _Writing:
-    """A line on its way: the first ``settled`` of ``text`` are decided, the rest of it is what the draft suggests."""
+    """A line on its way: the first ``settled`` of ``text`` are decided, the rest of it is what the draft suggests.
+
+    ``places`` [characters + 1]: how many characters of the draft are used up before each step.
+    """
 
     line: EncodedLine
     text: list[int]
+    places: list[int]
     confidence: list[float]
     frames: list[int]
     settled: int = 0
@@ -127,7 +131,8 @@ class DraftVerifier:
             writing = _begin(line)
             while not writing.done and writing.settled <= len(line.frames):
                 prefix = torch.tensor([writing.text[: writing.settled]], dtype=torch.long)
-                strokes = self._model.write(sight, prefix)
+                places = torch.tensor([writing.places[: writing.settled + 1]], dtype=torch.long)
+                strokes = self._model.write(sight, prefix, places)
                 self._decide(writing, strokes, 0, until=writing.settled + 1)
         return _finish(writing)
 
@@ -154,7 +159,9 @@ class DraftVerifier:
                 active = [row for row, writing in enumerate(writings) if not writing.done]
                 if not active:
                     break
-                strokes = self._model.write(_rows(sight, active), _padded([writings[row].text for row in active]))
+                texts = _padded([writings[row].text for row in active], PADDING)
+                places = _padded([writings[row].places for row in active], 0)
+                strokes = self._model.write(_rows(sight, active), texts, places)
                 for place, row in enumerate(active):
                     writings[row].passes += 1
                     self._decide(writings[row], strokes, place, until=len(writings[row].text) + 1)
@@ -178,8 +185,7 @@ class DraftVerifier:
             writing.frames.append(pointed[step])
             writing.settled += 1
             if chosen != suggested:
-                rest = writing.line.draft_ids[writing.line.draft_frames > pointed[step]]
-                writing.text[first + step :] = [chosen, *rest.tolist()]
+                _follow_draft_behind(writing, first + step, chosen, pointed[step])
                 return
 
     def _choose(self, logs: npt.NDArray[np.float32], suggested: int, *, is_first: bool) -> int:
@@ -199,7 +205,15 @@ def _contexts(lines: Sequence[EncodedLine], before: Sequence[int]) -> list[Seque
 
 
 def _begin(line: EncodedLine) -> _Writing:
-    return _Writing(line, line.draft_ids.tolist(), [], [])
+    return _Writing(line, line.draft_ids.tolist(), list(range(len(line.draft_ids) + 1)), [], [])
+
+
+def _follow_draft_behind(writing: _Writing, step: int, chosen: int, frame: int) -> None:
+    """Write ``chosen`` at ``step`` and suggest behind it what the draft has behind ``frame``, never going back."""
+    used = max(writing.places[step], int(np.searchsorted(writing.line.draft_frames, frame, side="right")))
+    rest = writing.line.draft_ids[used:].tolist()
+    writing.text[step:] = [chosen, *rest]
+    writing.places[step + 1 :] = range(used, used + len(rest) + 1)
 
 
 def _finish(writing: _Writing) -> Reading:
@@ -220,11 +234,11 @@ def _draft_reading(line: EncodedLine, why: Why) -> Reading:
     return Reading(line.draft_ids, line.draft_posteriors, line.draft_frames, changed=False, why=why)
 
 
-def _padded(texts: Sequence[Sequence[int]]) -> torch.Tensor:
-    ids = np.full((len(texts), max(map(len, texts))), PADDING, np.int64)
-    for row, text in enumerate(texts):
-        ids[row, : len(text)] = text
-    return torch.from_numpy(ids)
+def _padded(rows: Sequence[Sequence[int]], padding: int) -> torch.Tensor:
+    padded = np.full((len(rows), max(map(len, rows))), padding, np.int64)
+    for row, values in enumerate(rows):
+        padded[row, : len(values)] = values
+    return torch.from_numpy(padded)
 
 
 def _rows(sight: Sight, rows: Sequence[int]) -> Sight:

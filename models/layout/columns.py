@@ -102,7 +102,7 @@ def _follow(frame: Frame, members: Members, place: int, left: float, right: floa
                 left, right = narrowed
                 awaited.discard(bool(frame.start[line] >= right))
             elif awaited or not _joins_columns(frame, members, line, left, right):
-                while ends[side] != place and frame.same_row[line, members[ends[side]]]:
+                while ends[side] != place and frame.is_beside(line, int(members[ends[side]])):
                     ends[side] -= step
                 break
             else:

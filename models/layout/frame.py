@@ -73,6 +73,11 @@ class Frame:
         """Where each line's centre is, from the head of the page to its foot."""
         return (self.top + self.bottom) / 2
 
+    def is_beside(self, line: int, other: int) -> bool:
+        """Tell whether both stand in one row, and not ``other`` somewhere along a tall ``line``."""
+        center = (self.top[line] + self.bottom[line]) / 2
+        return bool(self.same_row[line, other] and self.top[other] <= center <= self.bottom[other])
+
     def bands(self, members: npt.NDArray[np.intp]) -> list[npt.NDArray[np.intp]]:
         """Return sets of ``members`` that hang together by shared rows, in the order of their first lines."""
         linked = self.same_row[np.ix_(members, members)]

@@ -1,1 +1,41 @@
-"""Sparse-reference sliding-window attention: the decoding mechanism, ignorant of any one model."""
+"""Sparse-reference sliding-window attention: the decoding mechanism, ignorant of any one model.
+
+Read ``context.py`` first: it assembles what a step attends to. ``continuous.py`` is the loop around it.
+"""
+
+from models.sr_swa.context import AttentionContext
+from models.sr_swa.continuous import ContinuousDecoder, continuous_decode
+from models.sr_swa.controller import ContextController, MemoryWatermark
+from models.sr_swa.gate import need_cross_page_context
+from models.sr_swa.kv import KVBlock
+from models.sr_swa.meter import PageMeter
+from models.sr_swa.protocol import Decoding, EncodedLine, EncodedPage, FailedPage, Geometry, OcrModel, PageImage
+from models.sr_swa.state import ReferenceState, load_state, state_bytes, write_state
+from models.sr_swa.store import SparseReferenceStore
+from models.sr_swa.tail import OutputTail
+from models.sr_swa.window import SlidingWindow
+
+__all__ = [
+    "AttentionContext",
+    "ContextController",
+    "ContinuousDecoder",
+    "Decoding",
+    "EncodedLine",
+    "EncodedPage",
+    "FailedPage",
+    "Geometry",
+    "KVBlock",
+    "MemoryWatermark",
+    "OcrModel",
+    "OutputTail",
+    "PageImage",
+    "PageMeter",
+    "ReferenceState",
+    "SlidingWindow",
+    "SparseReferenceStore",
+    "continuous_decode",
+    "load_state",
+    "need_cross_page_context",
+    "state_bytes",
+    "write_state",
+]

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 
 from models.sr_swa.kv import SlotBuffer
 from models.sr_swa.protocol import Geometry
-from models.sr_swa.rotary import Rotation
+from models.sr_swa.rotary import turn_to
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,10 @@ class Step:
     """Some new tokens on their way through the layers; made by ``AttentionContext``.
 
     The last of ``spans`` is the one into which the new tokens are written; it shows them already. They stand at
-    ``positions`` [steps] and, in the buffer behind the span, at ``start``. ``causal`` hides later new tokens from
-    earlier ones. ``record`` is told the attention weights [query_heads, steps, tokens of all spans] of each layer.
+    ``positions`` [steps] and, in the buffer behind the span, from ``place`` on, or at the places [steps] that it lists.
+    ``causal`` hides later new tokens from earlier ones; ``hidden`` bool [steps, tokens of the last span] says instead
+    what each does not see there. ``record`` is told the attention weights [query_heads, steps, tokens of all spans]
+    of each layer.
     """
 
     def __init__(
@@ -52,10 +55,11 @@ class Step:
         geometry: Geometry,
         spans: Sequence[Span],
         target: SlotBuffer,
-        start: int,
+        place: int | torch.Tensor,
         positions: torch.Tensor,
         *,
         causal: bool,
+        hidden: torch.Tensor | None = None,
         record: Callable[[torch.Tensor], None] | None = None,
     ) -> None:
         """Compute the turns of queries and keys, once for all layers."""
@@ -63,17 +67,17 @@ class Step:
         self.positions = positions
         self._geometry = geometry
         self._target = target
-        self._start = start
+        self._place = place
         self._record = record
-        self._edges = [0, *torch.tensor([span.tokens for span in spans]).cumsum(0).tolist()]
-        self._hidden = _later_tokens(len(positions), positions.device) if causal and len(positions) > 1 else None
+        self._edges = list(accumulate((span.tokens for span in spans), initial=0))
+        self._hidden = _later_tokens(len(positions), positions.device) if causal and len(positions) > 1 else hidden
         self._query_turn = self._key_turn = None
         if geometry.rope_theta is not None:
             origins = torch.tensor([span.origin for span in spans], device=positions.device)
             offsets = positions - origins[:, None, None]
             turn = (geometry.head_dim, geometry.rope_theta, geometry.dtype)
-            self._query_turn = Rotation(offsets, *turn)
-            self._key_turn = Rotation(offsets[-1], *turn)
+            self._query_turn = turn_to(offsets, *turn)
+            self._key_turn = turn_to(offsets[-1, 0], *turn)
 
     def attend(
         self, layer: int, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None = None
@@ -84,14 +88,27 @@ class Step:
         position yet. Query head h belongs to kv head h // (query_heads / kv_heads). ``scale`` defaults to
         head_dim ** -0.5. Returns [query_heads, steps, head_dim].
         """
+        self.write(layer, keys, values)
+        return self.read(layer, query, scale)
+
+    def write(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Write one layer's new ``keys`` and ``values`` [kv_heads, steps, head_dim] where they belong."""
+        turned = self._key_turn(keys) if self._key_turn else keys
+        if isinstance(self._place, int):
+            self._target.write_layer(layer, self._place, turned, values)
+        else:
+            self._target.scatter_layer(layer, self._place, turned, values)
+
+    def read(self, layer: int, query: torch.Tensor, scale: float | None = None) -> torch.Tensor:
+        """Return the attention of ``query`` over the whole set, the new tokens included, as ``attend`` does."""
         query_heads, steps, head_dim = query.shape
-        self._target.write_layer(layer, self._start, self._key_turn(keys) if self._key_turn else keys, values)
         turned = self._query_turn(query) if self._query_turn else query.expand(len(self.spans), *query.shape)
-        grouped = turned.reshape(len(self.spans), keys.shape[0], -1, head_dim)
+        grouped = turned.reshape(len(self.spans), self._geometry.kv_heads, -1, head_dim)
         weights = self._weights(layer, grouped, scale or head_dim**-0.5)
         if self._record:
             self._record(weights.view(query_heads, steps, -1))
-        return self._weighted_values(layer, weights.to(values.dtype)).view(query_heads, steps, head_dim).to(query.dtype)
+        values_dtype = self.spans[-1].values.dtype
+        return self._weighted_values(layer, weights.to(values_dtype)).view(query_heads, steps, head_dim).to(query.dtype)
 
     def _weights(self, layer: int, grouped: torch.Tensor, scale: float) -> torch.Tensor:
         """Return softmax over all spans [kv_heads, heads of a group x steps, tokens], in float32 at least."""
@@ -103,7 +120,7 @@ class Step:
         if self._hidden is not None:
             steps = len(self._hidden)
             by_step = scores.view(len(scores), -1, steps, self._edges[-1])
-            by_step[..., -steps:].masked_fill_(self._hidden, -torch.inf)
+            by_step[..., -self._hidden.shape[1] :].masked_fill_(self._hidden, -torch.inf)
         return torch.softmax(scores, dim=-1)
 
     def _weighted_values(self, layer: int, weights: torch.Tensor) -> torch.Tensor:

@@ -52,7 +52,7 @@ class AttentionContext:
         self.references = SlotBuffer(geometry, config.top_k * config.reference_tokens)
         self.sink = SlotBuffer(bare, geometry.sink_tokens)
         self.prompt = SlotBuffer(bare, geometry.prompt_tokens)
-        self.tail = OutputTail(bare, config.tail_tokens)
+        self.tail = OutputTail(bare, config.tail_tokens, geometry.draft_tokens)
         self.store = SparseReferenceStore(
             geometry, config.reference_pages, config.reference_tokens, int8=config.store_int8
         )
@@ -63,6 +63,7 @@ class AttentionContext:
         self._use = PageUse(geometry)
         self._still: tuple[Span, ...] | None = None
         self._leaving: tuple[KVBlock, torch.Tensor] | None = None
+        self._unconfirmed: list[torch.Tensor] = []
 
     # What a model may ask for
 
@@ -114,24 +115,36 @@ class AttentionContext:
         position = self.bands.prompt.start + start
         return self._step(self._memory(), "prompt", self.prompt, start, position, tokens, record=self._use.record)
 
-    def open_text(self) -> Step:
+    def open_text(self, tokens: int = 1) -> Step:
         """Begin the next output token; it takes the place of the oldest one in the tail when that is full.
+
+        With ``tokens`` above 1 the others are drafted: ``confirm_text`` must follow, and says how many were right.
 
         Raises:
             DecodeFailed: the page has as many outputs as the model has positions.
         """
         position = self.bands.text.start + self.tail.page_tokens
-        if self.geometry.rope_theta is not None and position not in self.bands.text:
+        if self.geometry.rope_theta is not None and position + tokens - 1 not in self.bands.text:
             raise DecodeFailed(
                 f"page {self.page_number} has {self.tail.page_tokens} outputs and no position is left for another: "
                 "end the page before that, with a stop_reason"
             )
-        place = self.tail.append()
+        places = [self.tail.append() for _ in range(tokens)]
         origin = self.bands.text.start - self.tail.frame_offset
         tail = Span("tail", origin, self.tail.block.keys, self.tail.block.values)
         spans = [*self._memory(), *_shown("prompt", self.prompt, self._prompt_tokens), tail]
-        where = (self.tail.buffer, place, self._positions(position, 1))
-        return Step(self.geometry, spans, *where, causal=False, record=self._use.record)
+        place = places[0] if tokens == 1 else torch.tensor(places, device=self.geometry.device)
+        where = (self.tail.buffer, place, self._positions(position, tokens))
+        self._unconfirmed = []
+        record = self._use.record if tokens == 1 else self._record_later
+        return Step(self.geometry, spans, *where, causal=False, hidden=self.tail.hidden(tokens), record=record)
+
+    def confirm_text(self, tokens: int, drafted: int) -> None:
+        """Keep the first ``tokens`` outputs of the latest step of ``drafted``; the others leave no trace."""
+        for weights in self._unconfirmed:
+            self._use.record(weights[:, :tokens])
+        self._unconfirmed = []
+        self.tail.take_back(drafted - tokens)
 
     def window_blocks(self, before: int | None = None) -> tuple[KVBlock, ...]:
         """Return the window's pages as views, oldest first; with ``before`` only those before that page.
@@ -253,6 +266,10 @@ class AttentionContext:
         self.notes = metadata["notes"]
         self.sink.keys[:, :, : self._sink_tokens] = tensors["keys"]
         self.sink.values[:, :, : self._sink_tokens] = tensors["values"]
+
+    def _record_later(self, weights: torch.Tensor) -> None:
+        """Hold back what drafted outputs attended to, mean over heads [1, steps, tokens], until they are confirmed."""
+        self._unconfirmed.append(weights.mean(0, keepdim=True, dtype=torch.float32))
 
     def _forget_page(self) -> None:
         self._prompt_tokens = 0

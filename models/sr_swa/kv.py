@@ -175,6 +175,11 @@ class SlotBuffer:
         self.keys[layer, :, start:stop] = keys
         self.values[layer, :, start:stop] = values
 
+    def scatter_layer(self, layer: int, places: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Copy ``keys`` and ``values`` [kv_heads, tokens, head_dim] of one layer to ``places`` [tokens]."""
+        self.keys[layer].index_copy_(1, places, keys)
+        self.values[layer].index_copy_(1, places, values)
+
     def view(self, start: int, stop: int, page_number: int = 0) -> KVBlock:
         """Return tokens ``start`` to ``stop`` as a view, valid until they are written over."""
         self._refuse_overflow(start, stop)

@@ -16,6 +16,7 @@ import torch
 
 from data_contracts.geometry import Quad
 from data_contracts.result import BlankReason, Line
+from models.sr_swa.rotary import RopeCode
 
 if TYPE_CHECKING:
     from models.sr_swa.context import AttentionContext
@@ -28,7 +29,9 @@ Rotation = Literal[0, 90, 180, 270]
 class Geometry:
     """The shape of a decoder's key-value memory.
 
-    ``page_tokens`` is the capacity of one window slot; ``rope_theta`` is None when keys carry no position.
+    ``page_tokens`` is the capacity of one window slot; ``rope_theta`` is the base frequency of rotary positions, or the
+    model's own rotary code, or None when keys carry no position. ``draft_tokens`` is how many drafted outputs are
+    verified in one pass: the tail has that much room beside what it shows.
     """
 
     layers: int
@@ -38,10 +41,11 @@ class Geometry:
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
     query_heads: int | None = None
-    rope_theta: float | None = 10_000.0
+    rope_theta: float | RopeCode | None = 10_000.0
     max_positions: int = 32_768
     sink_tokens: int = 0
     prompt_tokens: int = 0
+    draft_tokens: int = 0
     landmarks: Literal["mean", "tokens"] = "mean"
     """How a reference is found again: by the mean of its page's keys, or by its best single token (word memories)."""
     payload: Mapping[str, tuple[tuple[int, ...], torch.dtype]] = field(default_factory=dict)

@@ -5,15 +5,23 @@ m * theta ** (-2 i / head_dim) (RoFormer, arXiv 2104.09864). Only the difference
 
 Rotations are not chained here: in bfloat16 seventy-two of them move a key by 1.6 %, one by 0.2 %. A window key is
 rotated once, by its offset within its page; where the page stands is told to the query (``bands.py``). A reference
-is kept un-rotated and rotated once per fetch. Other conventions (interleaved pairs, ``dynamic`` scaling) are not
-served: a re-rotation there is silently wrong or impossible.
+is kept un-rotated and rotated once per fetch. Other conventions (interleaved pairs, scaled angles) come as the
+model's own code (``RopeCode``): a half-split rotation there is silently wrong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import torch
 
 from data_contracts.errors import ConfigError
+
+Turn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+"""States [..., tokens, head_dim] -> the same, turned."""
+RopeCode: TypeAlias = Callable[[torch.Tensor, torch.dtype], Turn]
+"""A model's own rotary code: positions [..., tokens] and the type of the states -> the turn that belongs to them."""
 
 
 class Rotation:
@@ -43,21 +51,26 @@ class Rotation:
         return torch.cat(turned, dim=-1).to(states.dtype)
 
 
-def rotate(states: torch.Tensor, positions: torch.Tensor, theta: float | None) -> torch.Tensor:
+def turn_to(positions: torch.Tensor, head_dim: int, rope: float | RopeCode, dtype: torch.dtype) -> Turn:
+    """Return the turn to ``positions``, by the model's own code or, given a base frequency, by ours."""
+    return rope(positions, dtype) if callable(rope) else Rotation(positions, head_dim, rope, dtype)
+
+
+def rotate(states: torch.Tensor, positions: torch.Tensor, theta: float | RopeCode | None) -> torch.Tensor:
     """Return ``states`` [..., tokens, head_dim] at ``positions`` [tokens]; unchanged when ``theta`` is None.
 
     Negative positions turn back: ``rotate(rotate(x, p, theta), -p, theta)`` is x but for two roundings.
     """
-    return states if theta is None else Rotation(positions, states.shape[-1], theta, states.dtype)(states)
+    return states if theta is None else turn_to(positions, states.shape[-1], theta, states.dtype)(states)
 
 
-def rotate_in_place(keys: torch.Tensor, positions: torch.Tensor, theta: float | None) -> None:
+def rotate_in_place(keys: torch.Tensor, positions: torch.Tensor, theta: float | RopeCode | None) -> None:
     """Turn ``keys`` [layers, kv_heads, tokens, head_dim] where they lie, layer by layer.
 
     One layer at a time, so that the float32 of a whole page is never alive at once.
     """
     if theta is None:
         return
-    turn = Rotation(positions, keys.shape[-1], theta, keys.dtype)
+    turn = turn_to(positions, keys.shape[-1], theta, keys.dtype)
     for layer in keys:
         layer.copy_(turn(layer))

@@ -134,6 +134,12 @@ def test_a_rival_that_does_not_fit_is_allocated_in_part_and_the_output_says_so()
     assert full["kv_bytes"] == (16 + 12 * 276) * TOKEN_BYTES
 
 
+def test_a_step_beyond_what_fits_is_that_of_what_fits_times_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.benchmark_kv._timed_ms", lambda step, device: 1.0)
+    full = run(*QUICK, "--rival-gb", "0.005")["rivals"][0]
+    assert full["step_ms"] == {"2": 1.0, "4": pytest.approx((16 + 4 * 276) / (16 + 3 * 276))}
+
+
 def test_steps_are_timed_at_the_depths_asked_for(report: dict[str, Any]) -> None:
     assert list(report["step_ms"]) == ["2", "4"]
     assert all(ms > 0 for ms in report["step_ms"].values())

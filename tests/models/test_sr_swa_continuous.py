@@ -294,6 +294,15 @@ def test_poor_recall_widens_the_window_then_makes_references_denser() -> None:
     assert decoder.context.references.capacity_tokens == 2 * 4
 
 
+def test_a_window_for_which_there_is_no_memory_to_widen_shrinks_instead() -> None:
+    decoder = ContinuousDecoder(ScriptedModel(uses_references=False), CONFIG)
+    decoder.context.window._new_slot = Once(decoder.context.window._new_slot, 2)  # type: ignore[method-assign]
+    results = list(decoder.decode(scripted_pages(20)))
+    assert [event.kind for result in results for event in result.events][:2] == ["window_widened", "window_shrunk"]
+    assert {result.status for result in results} == {PageStatus.TEXT}
+    assert list(dict.fromkeys(result.metrics.window_pages for result in results))[:2] == [4, 2]
+
+
 def test_a_gate_at_one_or_a_sure_decoder_never_fetches() -> None:
     for model, config in ((ScriptedModel(uncertainty=0.0), CONFIG), (ScriptedModel(), configured(gate_uncertainty=1))):
         results = list(continuous_decode(scripted_pages(12), model, config))

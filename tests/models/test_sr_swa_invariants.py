@@ -312,25 +312,24 @@ def test_invariant_5_positions_stay_legal() -> None:
     geometry = Geometry(1, 1, 4, page_tokens=3, max_positions=128, sink_tokens=2, prompt_tokens=2)
     context = AttentionContext(geometry, SMALL)
     seen, turned = set(), set()
-    new = torch.ones(1, 3, 4)
+    new = torch.ones(1, 1, 4)
 
-    def attend(step: Step) -> None:
-        tokens = len(step.positions)
-        step.attend(0, new[:, :tokens], new[:, :tokens], new[:, :tokens])
+    def note(step: Step) -> Step:
         seen.update(step.positions.tolist())
         for span in step.spans:
-            turned.update((step.positions - span.origin).tolist())
+            turned.update((step.positions[[0, -1]] - span.origin).tolist())
+        return step
 
-    attend(context.open_sink(2))
+    note(context.open_sink(2))
     for page_number in range(1, 5001):
         context.begin_page(page_number)
         context.make_room()
-        attend(context.open_page(page_number, 3))
-        attend(context.open_prompt(1))
-        if page_number % 10 == 0:
+        note(context.open_page(page_number, 3))
+        note(context.open_prompt(1))
+        if page_number % 50 == 0:
             context.fetch(torch.ones(1, 1, 1, 4), uncertainty=1.0)
-        for _ in range(3 if page_number % 10 == 0 else 1):
-            attend(context.open_text())
+        for _ in range(3 if page_number % 50 == 0 else 1):
+            note(context.open_text()).attend(0, new, new, new)
     print(f"positions {min(seen)} to {max(seen)}, turns {min(turned)} to {max(turned)} of {geometry.max_positions}")
     assert 0 <= min(seen) <= max(seen) < geometry.max_positions
     assert -geometry.max_positions < min(turned) <= max(turned) < geometry.max_positions

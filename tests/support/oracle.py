@@ -96,7 +96,7 @@ class Oracle:
         for offset, embedding in enumerate(embeddings):
             token = Token(kind, page, start + offset)
             self.tokens.append(token)
-            self.embeddings.append(embedding.double())
+            self.embeddings.append(embedding.double().cpu())
             self.places.append(self._place(token))
             self.rows.append([self._seen(token, other, i) for i, other in enumerate(self.tokens)])
 
@@ -190,18 +190,18 @@ class Oracle:
         for layer in self.model.layers:
             normal = normalize(hidden)
             query, key, value = (
-                (normal @ part.double()).unflatten(-1, (-1, geometry.head_dim)).transpose(0, 1)
+                (normal @ part.double().cpu()).unflatten(-1, (-1, geometry.head_dim)).transpose(0, 1)
                 for part in (layer.query, layer.key, layer.value)
             )
             group = len(query) // len(key)
             scores = _scores(query, key.repeat_interleave(group, 0), turn) / geometry.head_dim**0.5
             weight = scores.masked_fill(positions.isnan(), -math.inf).softmax(-1)
             attended = (weight @ value.repeat_interleave(group, 0)).transpose(0, 1).flatten(1)
-            hidden = hidden + attended @ layer.output.double()
-            hidden = hidden + torch.tanh(normalize(hidden) @ layer.up.double()) @ layer.down.double()
+            hidden = hidden + attended @ layer.output.double().cpu()
+            hidden = hidden + torch.tanh(normalize(hidden) @ layer.up.double().cpu()) @ layer.down.double().cpu()
             for collected, part in ((weights, weight), (queries, query), (keys, key)):
                 collected.append(part)
-        logits = normalize(hidden) @ self.model.head.double()
+        logits = normalize(hidden) @ self.model.head.double().cpu()
         return Pass(logits, torch.stack(weights), torch.stack(queries), torch.stack(keys))
 
 

@@ -1,6 +1,6 @@
 """Turns a generated document into one training step: lines, prefixes with real mistakes, targets, memory.
 
-A step is all usable lines of one document. What stands before a line is the draft of the line before it; the memory
+A step is some usable lines of one document. What stands before a line is the draft of the line before it; the memory
 of a line is the confident draft words of the earlier pages, now and then those of another document instead.
 """
 
@@ -28,7 +28,8 @@ NO_MEMORY_RATE, OTHER_MEMORY_RATE = 0.3, 0.2
 FRAME_NOISE = 0.05
 """Standard deviation of the noise on frames, whose features are about 1."""
 PADDING = -1
-MAX_LINES = 24
+LINES_OF_A_STEP = 12
+"""Lines that follow one another; more of them make a step dearer than better at the start of a training."""
 RANDOM_CLASSES = 600
 """Classes drawn at random beside those of the step, for the sampled softmax."""
 
@@ -48,7 +49,7 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """One step. ``prefix`` [lines, steps], ``target`` [lines, steps + 1] with the end, ``frames`` like ``target``.
+    """One step. ``prefix`` [lines, steps], ``target`` [lines, steps + 1] with the end; ``frames``, ``places`` like it.
 
     ``identity`` and ``pages`` [words of the batch] go with ``memory``. Padding is -1.
     """
@@ -57,6 +58,7 @@ class Lesson:
     prefix: torch.Tensor
     target: torch.Tensor
     frames: torch.Tensor
+    places: torch.Tensor
     classes: torch.Tensor
     memory: Memory | None
     identity: torch.Tensor
@@ -70,9 +72,12 @@ def prepare(
 
     ``other`` lends its memory when given. ``frequent`` classes are always among the sampled ones.
     """
-    places = [i for i, sample in enumerate(document.samples) if sample.usable and len(sample.line.frames)][:MAX_LINES]
+    places = [i for i, sample in enumerate(document.samples) if sample.usable and len(sample.line.frames)]
     if not places:
         return None
+    if noisy and len(places) > LINES_OF_A_STEP:
+        start = int(rng.integers(len(places) - LINES_OF_A_STEP + 1))
+        places = places[start : start + LINES_OF_A_STEP]
     samples = [document.samples[i] for i in places]
     before = [document.samples[i - 1].line.draft_ids.tolist() if i else [] for i in places]
     batch = LineBatch.of([sample.line for sample in samples], before)
@@ -81,10 +86,12 @@ def prepare(
     longest = max(len(sample.target_ids) for sample in samples)
     shape = (len(samples), longest + 1)
     prefix, target, frames = (np.full(shape, PADDING, np.int64) for _ in range(3))
+    places_used = np.zeros(shape, np.int64)
     for row, sample in enumerate(samples):
         length = len(sample.target_ids)
         target[row, :length], target[row, length] = sample.target_ids, END_CLASS
         frames[row, :length] = sample.target_frames
+        places_used[row, 1 : length + 1] = np.searchsorted(sample.line.draft_frames, sample.target_frames, side="right")
         prefix[row, :length] = _with_mistakes(sample, rng) if noisy else sample.target_ids
     words = [(sample, word) for sample, words in zip(samples, batch.words, strict=True) for word in words]
     return Lesson(
@@ -92,6 +99,7 @@ def prepare(
         prefix=torch.from_numpy(prefix[:, :-1]),
         target=torch.from_numpy(target),
         frames=torch.from_numpy(frames),
+        places=torch.from_numpy(places_used),
         classes=_classes(target, samples, frequent, rng),
         memory=memory_of(other or document),
         identity=torch.tensor([_identity(sample, *_span(sample, word)) for sample, word in words], dtype=torch.long),

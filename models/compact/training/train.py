@@ -23,7 +23,7 @@ from models.compact.decoder import END_CLASS, CompactDecoder, DecoderShape, Froz
 from models.compact.training import lessons, shards
 from models.compact.training.lessons import PADDING, Lesson
 
-RATE, LAST_RATE, WARM_UP_STEPS = 1e-3, 2e-5, 150
+RATE, LAST_RATE, WARM_UP_STEPS = 1e-3, 2e-5, 100
 DECAY, CLIP, EMA = 0.02, 1.0, 0.998
 POINTER_WEIGHT, LATE_POINTER_WEIGHT = 0.3, 0.1
 RECALL_WEIGHT = 0.2
@@ -49,7 +49,7 @@ def losses(model: CompactDecoder, lesson: Lesson, pointer_weight: float, *, own_
     """Return the losses of ``model`` on ``lesson``."""
     sight = model.look(lesson.batch, _words(model, lesson))
     prefix = _own_prefix(model, lesson) if own_mistakes else lesson.prefix
-    strokes = model.write(sight, prefix)
+    strokes = model.write(sight, prefix, lesson.places)
     logs = model.log_probabilities(strokes, lesson.classes)
     asked = lesson.target != PADDING
     place = torch.searchsorted(lesson.classes, lesson.target.clamp_min(0))
@@ -72,7 +72,7 @@ def _own_prefix(model: CompactDecoder, lesson: Lesson) -> torch.Tensor:
     """Return the prefix with a third of the characters that the decoder itself would have written otherwise."""
     model.eval()
     with torch.no_grad():
-        strokes = model.write(model.look(lesson.batch, _words(model, lesson)), lesson.prefix)
+        strokes = model.write(model.look(lesson.batch, _words(model, lesson)), lesson.prefix, lesson.places)
         best = lesson.classes[model.log_probabilities(strokes, lesson.classes).argmax(dim=-1)][:, :-1]
     model.train()
     swap = (best != END_CLASS) & (lesson.prefix != PADDING) & (torch.rand(best.shape) < 1 / 3)
@@ -115,7 +115,7 @@ class Training:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
         self.optimizer.step()
         self.step += 1
-        decay = min(EMA, 1 - 1 / (self.step + 1))
+        decay = min(EMA, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
             for kept, new in zip(self.average.parameters(), self.model.parameters(), strict=True):
                 kept.lerp_(new, 1 - decay)
@@ -160,7 +160,7 @@ def validate(model: CompactDecoder, documents: Sequence[shards.Document]) -> tup
             lesson = lessons.prepare(document, None, rng, noisy=False, frequent=())
             if lesson is None:
                 continue
-            logs = model.log_probabilities(model.write(model.look(lesson.batch), lesson.prefix), lesson.classes)
+            logs = model.log_probabilities(model.write(model.look(lesson.batch), lesson.prefix, lesson.places), lesson.classes)
             asked = lesson.target != PADDING
             place = torch.searchsorted(lesson.classes, lesson.target.clamp_min(0))
             summed += float(F.nll_loss(logs[asked], place[asked], reduction="sum"))
