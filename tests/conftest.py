@@ -64,6 +64,12 @@ def shared_data(request: pytest.FixtureRequest) -> Path:
     return SHARED_DATA
 
 
+@pytest.fixture(scope="session")
+def shared_data_folder() -> Path:
+    """The same folder, for fixtures that outlive a test; their tests carry the marker as well."""
+    return SHARED_DATA
+
+
 @pytest.fixture
 def need_tool() -> Callable[[str], str]:
     """Return a function: name of an outside program -> its path; without the program the test is skipped."""

@@ -104,6 +104,7 @@ class DecoderDriver:
         queries = [torch.stack([layer[row] for layer in flight.queries]) for row in range(rows)]
         return Forward(self.head(hidden), queries)
 
+    @torch.inference_mode()
     def _check_rotation(self) -> None:
         """Compare our turn of a key with the one that the model's own first layer makes."""
         draw = torch.Generator().manual_seed(0)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.command import RUN_TIMEOUT_S, command, run
 
 from flows.sample import write_sample
 
@@ -20,16 +21,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.flow]
 
 PAGES = 6
 CHUNK_PAGES = 2
-RUN_TIMEOUT_S = 400
 PUBLISHED = ("document.txt", "document.pdf", "pages.jsonl")
-
-
-def command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,187 @@
+"""Printed page numbers: every fault is found in the right place, and no intact book is accused."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support.readings import text_page
+
+from data_contracts.number_sequence import NumberedPage, NumberFinding, check_sequence
+from data_contracts.page_numbers import PrintedNumber, parse_number, read_printed_numbers
+from data_contracts.result import Line
+
+SECONDS_FOR_5000_PAGES = 10.0
+"""About 1 s alone; the bound only forbids a quadratic check on a busy machine."""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("12", ("arabic", 12)),
+        ("- 12 -", ("arabic", 12)),
+        ("[12]", ("arabic", 12)),
+        ("(13 )", ("arabic", 13)),
+        ("（20）", ("arabic", 20)),
+        ("I03", ("arabic", 103)),
+        ("xiv", ("roman", 14)),
+        ("(VI)", ("roman", 6)),
+        ("十二", ("ideographic", 12)),
+        ("一百二十三", ("ideographic", 123)),
+        ("廿三", ("ideographic", 23)),
+        ("〇", None),
+        ("C", None),
+        ("iiii", None),
+        ("Vi", None),
+        ("12a", None),
+        ("12345", None),
+        ("", None),
+        ("the", None),
+    ],
+)
+def test_a_number_is_read_in_every_dress_and_nothing_else_is(text: str, expected: object) -> None:
+    import unicodedata
+
+    assert parse_number(unicodedata.normalize("NFKC", text)) == expected
+
+
+def test_a_number_is_found_in_head_and_foot_but_not_in_the_text() -> None:
+    def values(lines: Sequence[str]) -> list[int]:
+        return [number.value for number in read_printed_numbers(text_page(lines))]
+
+    body = [f"line {word} of the text" for word in "abcdefgh"]
+    assert values(["26 THE CHILD", *body]) == [26]
+    assert values(["THE CHILD", *body, "27"]) == [27]
+    assert values([*body[:4], "1815", *body[4:]]) == []
+    assert values([*body, "(1) Voir Pfaff, p. 292"]) == []
+
+
+def pages_of(numbers: Sequence[int | None | str]) -> list[NumberedPage]:
+    """Return one page a number; None bears none, "blank" is blank."""
+    return [
+        NumberedPage(
+            page_number=index,
+            candidates=(PrintedNumber(value=number, style="arabic", text=str(number), place="head"),)
+            if isinstance(number, int)
+            else (),
+            is_blank=number == "blank",
+        )
+        for index, number in enumerate(numbers, start=1)
+    ]
+
+
+def critical(numbers: Sequence[int | None | str]) -> list[tuple[str, tuple[int, ...]]]:
+    return [(f.kind, f.page_numbers) for f in check_sequence(pages_of(numbers)).findings if f.is_critical]
+
+
+BOOK = list(range(1, 31))
+
+
+@pytest.mark.parametrize("at", [0, 1, 7, 14, 28])
+def test_two_neighbours_swapped_are_a_descent(at: int) -> None:
+    numbers = [*BOOK[:at], BOOK[at + 1], BOOK[at], *BOOK[at + 2 :]]
+    found = critical(numbers)
+    assert [kind for kind, _ in found] == ["descent"]
+    assert set(found[0][1]) <= {at + 1, at + 2}
+
+
+def test_two_distant_pages_swapped_are_both_named() -> None:
+    numbers = list(BOOK)
+    numbers[6], numbers[21] = numbers[21], numbers[6]
+    assert critical(numbers) == [("descent", (7,)), ("descent", (22,))]
+
+
+def test_a_moved_block_is_a_descent() -> None:
+    kinds = critical([*range(1, 31), *range(61, 91), *range(31, 61), *range(91, 121)])
+    assert kinds == [("descent", (61,))]
+
+
+@pytest.mark.parametrize("at", [1, 14, 29])
+def test_a_page_twice_is_a_duplicate(at: int) -> None:
+    assert critical([*BOOK[: at + 1], *BOOK[at:]]) == [("duplicate", (at + 1, at + 2))]
+
+
+def test_a_copy_of_a_distant_page_is_a_duplicate() -> None:
+    assert critical([*BOOK[:20], 5, *BOOK[20:]]) == [("duplicate", (5, 21))]
+
+
+def test_a_blank_page_in_the_place_of_one_printed_page_is_critical_and_a_plate_is_not() -> None:
+    assert critical([*BOOK[:9], "blank", *BOOK[10:]]) == [("blank_instead_of_text", (10,))]
+    assert critical([*BOOK[:9], "blank", *BOOK[9:]]) == []
+    assert critical([*BOOK[:9], "blank", *BOOK[11:]]) == []
+
+
+@pytest.mark.parametrize("misread", [1, 7, 21, 29, 77, 815])
+@pytest.mark.parametrize("at", [4, 14, 24])
+def test_a_misread_number_accuses_nobody(at: int, misread: int) -> None:
+    assert critical([*BOOK[:at], misread, *BOOK[at + 1 :]]) == []
+
+
+def test_gaps_and_new_books_are_only_mentioned() -> None:
+    found = check_sequence(pages_of([*range(10, 20), *range(24, 40), *range(1, 20)])).findings
+    assert [(f.kind, f.is_critical) for f in found] == [("gap", False), ("restart", False)]
+
+
+def test_numbers_that_are_no_page_numbers_accuse_nobody() -> None:
+    assert check_sequence(pages_of([77, 3, 77, 108, 5, 5, 4, 458, 3, 3])).findings == ()
+
+
+def test_five_thousand_pages_are_checked_in_one_sweep() -> None:
+    started = time.monotonic()
+    assert critical(range(1, 5001)) == []
+    assert time.monotonic() - started < SECONDS_FOR_5000_PAGES
+
+
+def truth_pages(book: Path) -> list[NumberedPage]:
+    pages = []
+    for index, file in enumerate(sorted(book.glob("page_*.gt.txt")), start=1):
+        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        candidates = read_printed_numbers(text_page(lines or ["-"], index))
+        pages.append(NumberedPage(page_number=index, candidates=candidates))
+    return pages
+
+
+@pytest.mark.shared_data
+def test_no_intact_book_is_accused(shared_data: Path) -> None:
+    books = sorted(path for path in (shared_data / "books").iterdir() if path.is_dir())
+    assert len(books) > 10
+    accused: dict[str, list[NumberFinding]] = {}
+    for book in books:
+        findings = [finding for finding in check_sequence(truth_pages(book)).findings if finding.is_critical]
+        if findings:
+            accused[book.name] = findings
+    assert accused == {}
+
+
+def renumbered(pages: Sequence[NumberedPage]) -> list[NumberedPage]:
+    return [page.model_copy(update={"page_number": number}) for number, page in enumerate(pages, start=1)]
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("name", ["fr_kovalewsky_1893", "en_lusitania_1915", "en_horton_genealogy_1876"])
+def test_faults_in_a_real_book_are_found_where_its_numbers_run_on(shared_data: Path, name: str) -> None:
+    pages = truth_pages(shared_data / "books" / name)
+    numbers = {page: number.value for page, number in check_sequence(pages).numbers.items()}
+    middles = [n for n in numbers if numbers.get(n - 1) == numbers[n] - 1 and numbers.get(n + 1) == numbers[n] + 1]
+    assert len(middles) >= 4
+    for page in middles:
+        index = page - 1
+        blanked = [*pages[:index], NumberedPage(page_number=page, is_blank=True), *pages[index + 1 :]]
+        assert ("blank_instead_of_text", (page,)) in kinds_of(blanked)
+        doubled = renumbered([*pages[: index + 1], *pages[index:]])
+        assert ("duplicate", (page, page + 1)) in kinds_of(doubled)
+        swapped = renumbered([*pages[:index], pages[index + 1], pages[index], *pages[index + 2 :]])
+        assert any(kind == "descent" and set(where) <= {page, page + 1} for kind, where in kinds_of(swapped))
+
+
+def kinds_of(pages: Sequence[NumberedPage]) -> list[tuple[str, tuple[int, ...]]]:
+    return [(finding.kind, finding.page_numbers) for finding in check_sequence(pages).findings]
+
+
+def test_only_lines_are_looked_at() -> None:
+    line: Line = text_page(["12"]).lines[0]
+    assert re.fullmatch(r"\d+", line.text)
+    assert read_printed_numbers(text_page([line]))[0].place == "head"
