@@ -43,6 +43,7 @@ check: $(DEV_STAMP) ## Check style, types and architecture; changes nothing
 fix: $(DEV_STAMP) ## Apply what ruff can repair and format
 	$(VENV_PYTHON) -m ruff check --fix
 	$(VENV_PYTHON) -m ruff format
+	$(VENV_PYTHON) -m data_contracts.config_table README.md
 
 bench: $(RUN_STAMP) ## Measure quality and key-value memory; takes long
 	.venv/bin/tomeflow bench eyes

@@ -65,19 +65,47 @@ class CompactConfig(_Config):
     detector_side_px: int = Field(
         1280, ge=320, le=4096, description="longer side of the image in which lines are sought; less is faster [px]"
     )
-    recognizer_batch: int = Field(6, ge=1, le=64, description="lines recognised together, never across pages [lines]")
     threads: int = Field(
         2, ge=1, le=64, description="threads of the recogniser; recorded, since sums depend on it [threads]"
+    )
+    second_look: bool = Field(True, description="score known words against the picture where the draft is unsure")
+    word_lists: bool = Field(True, description="general word lists count as known words, once the language is clear")
+
+
+class VlmConfig(_Config):
+    """A large model; looked at only when ``model`` names one."""
+
+    model_path: str | None = Field(
+        None, description="folder with the model's weights; empty: its copy in the local cache of downloads"
+    )
+    device: Literal["auto", "cuda", "mps", "cpu"] = Field(
+        "auto", description="where it computes; auto: the first that this machine has"
+    )
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = Field(
+        "auto", description="type of weights and memory; auto: bfloat16 on a GPU that has it, else float32"
+    )
+    max_new_tokens: int = Field(
+        3072, ge=16, le=16384, description="output at which a page is cut off and reported as truncated [tokens]"
+    )
+    sink_tokens: int | None = Field(
+        None, ge=0, le=64, description="first tokens that are never evicted; empty: all before the page [tokens]"
+    )
+    draft_tokens: int = Field(
+        0, ge=0, le=64, description="outputs drafted by the compact model and verified in one pass; 0: none [tokens]"
+    )
+    pool_pages: int = Field(
+        0, ge=0, le=1024, description="page slots that documents read side by side share; 0: each has its own [pages]"
     )
 
 
 class ReadingConfig(_Config):
     """All that can change what is read; its sha256 is part of every checkpoint key."""
 
-    model: Literal["compact"] = Field("compact", description="which model reads")
+    model: Literal["compact", "unlimited-ocr"] = Field("compact", description="which model reads")
     render: RenderConfig = RenderConfig()
     sr_swa: SrSwaConfig = SrSwaConfig()
     compact: CompactConfig = CompactConfig()
+    vlm: VlmConfig = VlmConfig()
 
     @property
     def sha256(self) -> str:
@@ -85,10 +113,44 @@ class ReadingConfig(_Config):
         return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
 
+class QualityConfig(_Config):
+    """What a reading must keep to be published; part of no reading and of no checkpoint.
+
+    Beyond a critical bound a page is quarantined, beyond a warning it is mentioned. ``version`` grows when a
+    check changes its meaning.
+    """
+
+    version: Literal[1] = 1
+    max_quarantined_ratio: float = Field(
+        0.05, ge=0, le=1, description="quarantined pages that a published document may have [ratio]"
+    )
+    min_confidence: float = Field(0.5, ge=0, le=1, description="critical: mean confidence of a page [probability]")
+    warn_confidence: float = Field(0.85, ge=0, le=1, description="warning: mean confidence of a page [probability]")
+    min_distinct_35_ratio: float = Field(0.5, ge=0, le=1, description="critical: different 35-grams of a page [ratio]")
+    warn_distinct_20_ratio: float = Field(0.9, ge=0, le=1, description="warning: different 20-grams of a page [ratio]")
+    max_repeated_lines: int = Field(12, ge=1, description="critical: lines that only repeat those before them [lines]")
+    warn_repeated_lines: int = Field(4, ge=1, description="warning: lines that only repeat those before them [lines]")
+    max_odd_character_ratio: float = Field(0.1, ge=0, le=1, description="critical: characters no print shows [ratio]")
+    warn_odd_character_ratio: float = Field(0.01, ge=0, le=1, description="warning: characters no print shows [ratio]")
+    warn_scripts: int = Field(3, ge=1, description="warning: scripts with 5 % of a page's letters or more [scripts]")
+    min_hit_ratio: float = Field(0.02, ge=0, le=1, description="warning: hits among a document's fetches [ratio]")
+    hit_ratio_fetches: int = Field(50, ge=1, description="fetches below which the hit ratio says nothing [references]")
+    max_memory_slope_bytes: int = Field(
+        1_000_000, ge=0, description="warning: growth of peak memory a page, over the second half [bytes]"
+    )
+    max_latency_drift_ratio: float = Field(
+        2.0, gt=0, description="warning: median page time of the last third over that of the first [ratio]"
+    )
+    low_line_confidence: float = Field(
+        0.8, ge=0, le=1, description="lines below this are kept in the warehouse for a person to look at [probability]"
+    )
+
+
 class DigitizeConfig(_Config):
-    """One run: what is read, in what portions, and what is written."""
+    """One run: what is read, in what portions, what is written, and what must hold before it is published."""
 
     reading: ReadingConfig = ReadingConfig()
     pages: str | None = Field(None, description="selected pages such as 1-20,35; empty: all")
     chunk_pages: int = Field(16, ge=1, le=1024, description="pages between two checkpoints [pages]")
     formats: tuple[Format, ...] = Field(("txt", "pdf", "jsonl"), description="what is published")
+    quality: QualityConfig = QualityConfig()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -19,8 +20,8 @@ from data_contracts.page_numbers import PrintedNumber, Style
 FindingKind = Literal["gap", "restart", "descent", "duplicate", "blank_instead_of_text"]
 CRITICAL_FINDINGS: frozenset[FindingKind] = frozenset({"descent", "duplicate", "blank_instead_of_text"})
 
-IRREGULAR_STEP_COST = 0.6
-"""Of joining two numbers that skip printed pages or pass unnumbered ones; a matching page earns its weight, at most 1."""
+IRREGULAR_STEP_COST = 0.35
+"""Of joining two numbers that skip printed pages or pass unnumbered ones; a matching page earns its weight (0 to 1)."""
 
 LEAP = 100
 """Printed pages missing at once; more are rather a year or a price than a page number."""
@@ -88,7 +89,7 @@ class _Run:
 
     @property
     def steps(self) -> Iterator[tuple[_Node, _Node]]:
-        return zip(self.nodes, self.nodes[1:], strict=False)
+        return pairwise(self.nodes)
 
 
 def check_sequence(pages: Iterable[NumberedPage]) -> SequenceCheck:
@@ -99,6 +100,7 @@ def check_sequence(pages: Iterable[NumberedPage]) -> SequenceCheck:
     for run in runs:
         findings += _gaps(run, {page.page_number for page in pages if page.is_blank})
         findings += _outliers(run, pages)
+        findings += _descents_within(run, pages)
     findings += _beginnings(runs)
     numbers = {node.page_number: node.number for run in runs for node in run.nodes}
     return SequenceCheck(numbers=numbers, findings=tuple(sorted(findings, key=lambda finding: finding.page_numbers)))
@@ -176,7 +178,7 @@ def _gaps(run: _Run, blank_pages: set[int]) -> Iterator[NumberFinding]:
                 kind="gap",
                 page_numbers=(before.page_number, after.page_number),
                 detail=f"printed {before.value} on page {before.page_number} is followed by printed {after.value} "
-                f"on page {after.page_number}: {missing - pages_between} printed pages are not there",
+                f"on page {after.page_number}; printed pages missing: {missing - pages_between}",
             )
 
 
@@ -188,12 +190,36 @@ def _outliers(run: _Run, pages: Sequence[NumberedPage]) -> Iterator[NumberFindin
     for page in pages:
         if not first.page_number - 1 <= page.page_number <= last.page_number + 1 or page.page_number in chosen:
             continue
-        alone = [c.value for c in page.candidates if c.style == first.style and c.weight == 1]
         has_room = _has_room(run, page.page_number)
-        for value in alone:
+        for value in _likeliest(page, first.style):
             if finding := _accuse(run, holders, page.page_number, value, has_room=has_room):
                 yield finding
                 break
+
+
+def _likeliest(page: NumberedPage, style: Style) -> list[int]:
+    """Return the values of the page's candidates of this style that look most like a page number."""
+    same = [candidate for candidate in page.candidates if candidate.style == style]
+    return [candidate.value for candidate in same if candidate.weight == same[0].weight]
+
+
+def _descents_within(run: _Run, pages: Sequence[NumberedPage]) -> Iterator[NumberFinding]:
+    """Yield the pages between two numbers of ``run`` that bear the numbers between, in falling order."""
+    positions = {page.page_number: index for index, page in enumerate(pages)}
+    for before, after in run.steps:
+        previous: tuple[int, int] | None = None
+        for page in pages[positions[before.page_number] + 1 : positions[after.page_number]]:
+            value = next((v for v in _likeliest(page, before.style) if before.value < v < after.value), None)
+            if value is None:
+                continue
+            if previous and value < previous[1]:
+                yield NumberFinding(
+                    kind="descent",
+                    page_numbers=(previous[0], page.page_number),
+                    detail=f"printed {previous[1]} on page {previous[0]} is followed by printed {value} "
+                    f"on page {page.page_number}",
+                )
+            previous = page.page_number, value
 
 
 def _accuse(
@@ -238,7 +264,7 @@ def _is_empty_place(run: _Run, value: int, page_number: int) -> bool:
 
 def _beginnings(runs: Sequence[_Run]) -> Iterator[NumberFinding]:
     """Yield every new beginning; one whose numbers are just those missing in another run is a misplaced block."""
-    for before, after in zip(runs, runs[1:], strict=False):
+    for before, after in pairwise(runs):
         first, previous = after.nodes[0], before.nodes[-1]
         if first.style != previous.style or first.value > previous.value:
             continue

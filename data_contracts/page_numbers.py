@@ -85,7 +85,7 @@ def _in_line(text: str, place: Literal["head", "foot"]) -> Iterator[PrintedNumbe
 
 
 def parse_number(text: str) -> tuple[Style, int] | None:
-    """Return style and value of ``text`` if it is one number, whatever stands around it: ``- 12 -``, ``(vi)``, ``十二``."""
+    """Return style and value of ``text`` if it is one number, whatever stands around it: ``- 12 -``, ``(vi)``."""
     bare = text.strip(_WRAPPING)
     if any(character.isdigit() and character.isascii() for character in bare):
         digits = bare.translate(_LOOK_ALIKES)

@@ -10,15 +10,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from data_contracts.document import DocumentRef
 from data_contracts.errors import StorageUnavailable
-from data_contracts.result import PageResult, PageTimings
+from data_contracts.page_facts import PageFacts
+from data_contracts.result import GateStatus, PageResult, PageTimings
+from data_contracts.verdict import Evaluation, Release, Verdict
 
 if TYPE_CHECKING:
     import duckdb
 
 SCHEMA_FOLDER = Path(__file__).parent / "schema"
+VIEWS_FILE = SCHEMA_FOLDER / "views.sql"
+TABLES = (
+    "documents",
+    "runs",
+    "pages",
+    "events",
+    "page_measures",
+    "low_confidence_lines",
+    "evaluations",
+    "verdicts",
+    "releases",
+)
+"""All tables of the warehouse, each a file of the export."""
 LOCK_TIMEOUT_S = 120.0
 LOCK_POLL_S = 0.2
 
@@ -69,6 +85,50 @@ def _migrate(connection: duckdb.DuckDBPyConnection) -> None:
         if number not in done:
             connection.execute(file.read_text())
             connection.execute("INSERT INTO migrations VALUES (?, ?)", [number, file.name])
+    connection.execute(VIEWS_FILE.read_text())
+
+
+def export_warehouse(path: Path, folder: Path) -> None:
+    """Write every table to ``folder`` as Parquet, for readers: nobody can read the warehouse while it is written.
+
+    A file that is there is whole, the last export's or this one's.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_warehouse(path) as connection:
+        for table in TABLES:
+            part = folder / f".{table}.{uuid4().hex}.part"
+            try:
+                connection.execute(f"COPY {table} TO '{_quoted(part)}' (FORMAT parquet)")
+                part.replace(folder / f"{table}.parquet")
+            finally:
+                part.unlink(missing_ok=True)
+
+
+def open_export(folder: Path) -> duckdb.DuckDBPyConnection:
+    """Return a database in memory that holds the export and the ready views, and can reach nothing else.
+
+    Raises:
+        StorageUnavailable: there is no export, or a part of it is missing or damaged.
+    """
+    import duckdb
+
+    connection = duckdb.connect()
+    try:
+        for table in TABLES:
+            file = folder / f"{table}.parquet"
+            connection.execute(f"CREATE TABLE {table} AS SELECT * FROM read_parquet('{_quoted(file)}')")
+        connection.execute(VIEWS_FILE.read_text())
+        connection.execute("SET enable_external_access = false")
+    except duckdb.Error as error:
+        connection.close()
+        raise StorageUnavailable(
+            f"the export in {folder} cannot be read ({error}). Run a document first: every run exports anew."
+        ) from error
+    return connection
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
 
 
 def upsert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -149,4 +209,87 @@ def event_rows(document: DocumentRef, config_sha256: str, pages: Iterable[PageRe
                 "event_number": event_number,
                 "kind": event.kind,
                 "detail": event.detail,
+            }
+
+
+def replace_quality(
+    connection: duckdb.DuckDBPyConnection,
+    verdict: Verdict,
+    facts: Iterable[PageFacts],
+    low_lines: Iterable[Mapping[str, Any]],
+) -> None:
+    """Write what the contracts said of a document in place of what they said before; releases stay."""
+    key = {"document_sha256": verdict.document_sha256, "config_sha256": verdict.config_sha256}
+    for table in ("page_measures", "low_confidence_lines", "evaluations"):
+        connection.execute(f"DELETE FROM {table} WHERE document_sha256 = ? AND config_sha256 = ?", list(key.values()))
+    statuses = verdict.gate_statuses()
+    upsert(connection, "page_measures", [_measure_row(key, fact, statuses) for fact in facts])
+    upsert(connection, "low_confidence_lines", [{**key, **line} for line in low_lines])
+    upsert(connection, "evaluations", [_evaluation_row(key, verdict.run_id, e) for e in verdict.evaluations])
+    _write_verdict(connection, key, verdict)
+
+
+def add_releases(connection: duckdb.DuckDBPyConnection, verdict: Verdict, released: Iterable[Release]) -> None:
+    """Write the ``verdict`` that ``released`` has led to, and the gate status of those pages."""
+    key = {"document_sha256": verdict.document_sha256, "config_sha256": verdict.config_sha256}
+    for release in released:
+        connection.execute(
+            "UPDATE page_measures SET gate_status = ? "
+            "WHERE document_sha256 = ? AND config_sha256 = ? AND page_number = ?",
+            [GateStatus.RELEASED.value, *key.values(), release.page_number],
+        )
+    _write_verdict(connection, key, verdict)
+
+
+def _write_verdict(connection: duckdb.DuckDBPyConnection, key: Mapping[str, str], verdict: Verdict) -> None:
+    row = {
+        **key,
+        "run_id": verdict.run_id,
+        "quality_version": verdict.quality_version,
+        "publishable": verdict.is_publishable,
+        "selected_pages": verdict.selected_pages,
+        "quarantined_pages": len(verdict.quarantined),
+        "warnings": len(verdict.warnings),
+        "summary": verdict.summary,
+    }
+    upsert(connection, "verdicts", [row])
+    upsert(connection, "releases", [{**key, **release.model_dump()} for release in verdict.releases])
+
+
+def read_releases(connection: duckdb.DuckDBPyConnection, document_sha256: str, config_sha256: str) -> list[Release]:
+    """Return what people have released of a document read with this configuration, oldest first."""
+    rows = connection.execute(
+        "SELECT page_number, why, released_by, released_at FROM releases "
+        "WHERE document_sha256 = ? AND config_sha256 = ? ORDER BY released_at, page_number",
+        [document_sha256, config_sha256],
+    ).fetchall()
+    return [Release(page_number=n, why=why, released_by=name, released_at=at) for n, why, name, at in rows]
+
+
+def _measure_row(key: Mapping[str, str], fact: PageFacts, statuses: Mapping[int, GateStatus]) -> dict[str, Any]:
+    return {
+        **key,
+        "page_number": fact.page_number,
+        "printed_number": fact.printed_number,
+        "printed_style": fact.printed_style,
+        **fact.measures.model_dump(),
+        "gate_status": statuses.get(fact.page_number, GateStatus.PASSED).value,
+    }
+
+
+def _evaluation_row(key: Mapping[str, str], run_id: str, evaluation: Evaluation) -> dict[str, Any]:
+    fields = evaluation.model_dump(include={"suite", "expectation", "severity", "success", "detail"})
+    return {**key, "run_id": run_id, **fields, "failing_pages": len(evaluation.pages)}
+
+
+def low_confidence_rows(page: PageResult, below: float) -> Iterator[dict[str, Any]]:
+    """Yield the lines of ``page`` that a person should look at, without the document's key."""
+    for line_number, line in enumerate(page.lines, start=1):
+        if line.confidence < below:
+            yield {
+                "page_number": page.page_number,
+                "line_number": line_number,
+                "text": line.text,
+                "confidence": line.confidence,
+                **{f"{side}_px": value for side, value in line.box.model_dump().items()},
             }

@@ -76,7 +76,7 @@ class Tesseract:
             self.absent_because = f"tesseract has no model {self._model}"
 
     def read(self, page: PageImage) -> list[str]:
-        """Return the lines that Tesseract prints.
+        """Return the lines that Tesseract prints for the page in grey: colour makes it worse on tinted paper.
 
         Raises:
             ModelUnavailable: it failed, or did not come back.
@@ -84,7 +84,7 @@ class Tesseract:
         from PIL import Image
 
         buffer = io.BytesIO()
-        Image.fromarray(page.pixels).save(buffer, "PNG", compress_level=1)
+        Image.fromarray(page.pixels).convert("L").save(buffer, "PNG", compress_level=1)
         command = ["env", f"OMP_THREAD_LIMIT={TESSERACT_THREADS}", "tesseract", "stdin", "stdout", "-l", self._model]
         try:
             done = subprocess.run(

@@ -165,3 +165,17 @@ def _published_names(manifest: str) -> set[str]:
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return set()
     return set(files) & set(FILE_NAMES.values())
+
+
+def move_to_shelf(folder: Path, target: str, manifest_fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Publish at ``target`` what was written whole in ``folder``, with ``manifest_fields`` in its manifest.
+
+    Raises:
+        FileNotFoundError: ``folder`` holds no manifest, so nothing whole.
+        StorageUnavailable: there is no room or no answer.
+    """
+    with storage.storage_errors(target, "publish in"):
+        written = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest: dict[str, Any] = {**written, **manifest_fields}
+        _swap_in(folder, target, manifest)
+    return manifest

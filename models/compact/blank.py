@@ -24,6 +24,8 @@ INK_CONTRAST = 0.25
 """Share of the paper's brightness that ink swallows, blurred as it is here; print from behind swallows less."""
 SHADE_CONTRAST = 0.05
 """The same for print that shows through; paper grain and compression stay below after shrinking."""
+DARKEST_PAPER = 0.2
+"""Brightness below which contrast is measured against this, not the paper: on black, noise is a large share of it."""
 PICTURE_INK_RATIO = 0.005
 """Share of the page that a picture covers with ink: half a square centimetre on an octavo page. Specks are less."""
 SHOW_THROUGH_SHADE_RATIO = 0.02
@@ -63,7 +65,7 @@ def gather_evidence(pixels: Pixels) -> Evidence:
     view = _shrink(pixels)
     grey = view.mean(axis=2)
     paper = _paper(grey)
-    darkening = 1 - grey / np.maximum(paper, 1 / 255)
+    darkening = (paper - grey) / np.maximum(paper, DARKEST_PAPER)
     tone = np.median(view.reshape(-1, 3), axis=0)
     ink = darkening >= INK_CONTRAST
     shade = (darkening >= SHADE_CONTRAST) & ~ink

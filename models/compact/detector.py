@@ -34,10 +34,11 @@ class LineDetector:
         Raises:
             ModelUnavailable: the weights are missing or not the expected ones.
         """
-        from rapidocr.ch_ppocr_det.utils import DBPostProcess
-
         self._side_px = side_px
         self._session = open_detector(threads, folder)
+
+        from rapidocr.ch_ppocr_det.utils import DBPostProcess  # after the version of the package has been checked
+
         self._boxes = DBPostProcess(
             thresh=PROBABILITY_THRESHOLD,
             box_thresh=BOX_THRESHOLD,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.compact.words import is_ideographic
 from models.sr_swa.protocol import EncodedLine
 
 DASHES = frozenset("-‐‑–—=⸗¬")
@@ -58,8 +59,9 @@ class DraftWord:
 
 
 def is_mostly_letters(text: str) -> bool:
-    """Return whether ``text`` is a word rather than a number, a date or noise."""
-    return sum(map(str.isalpha, text)) >= LETTER_RATIO * max(1, len(text))
+    """Return whether ``text`` is a word rather than a number, a date, noise, or Chinese, which has no such words."""
+    letters = sum(map(str.isalpha, text))
+    return letters > 0 and letters >= LETTER_RATIO * len(text) and not any(map(is_ideographic, text))
 
 
 def draft_words(line: EncodedLine, characters: Sequence[str], *, continues: bool) -> list[DraftWord]:

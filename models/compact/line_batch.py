@@ -5,6 +5,7 @@ Knows no weights. A line's row depends on the line alone; padding is masked ever
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,7 +39,7 @@ class DraftWord:
 
 @dataclass(frozen=True, eq=False)
 class LineBatch:
-    """``frames`` [lines, frames, 120]; ``signals`` [lines, frames, 3]: probability of blank and of the best class, spike.
+    """``frames`` [lines, frames, 120]; ``signals`` [lines, frames, 3]: see ``frame_signals``.
 
     ``counts`` [lines, frames]: draft characters begun so far. ``real`` [lines, frames] is False on padding.
     ``totals`` [lines]: draft characters. ``context`` [lines, 12]: ids before the line, -1 where there is none.
@@ -117,7 +118,7 @@ def draft_words(line: EncodedLine) -> tuple[DraftWord, ...]:
     spaces = np.flatnonzero(line.draft_ids == SPACE_CLASS)
     edges = [-1, *spaces.tolist(), len(line.draft_ids)]
     words = []
-    for before, after in zip(edges[:-1], edges[1:], strict=True):
+    for before, after in itertools.pairwise(edges):
         step = CHINESE_RUN if after - before > UNSPACED_CHARACTERS else PAYLOAD_CHARACTERS
         words += [DraftWord(at, min(at + step, after)) for at in range(before + 1, after, step)]
     return tuple(words)

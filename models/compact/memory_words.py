@@ -25,16 +25,19 @@ class MemoryWords:
 
     def __init__(self, blocks: Iterable[KVBlock], characters: Sequence[str]) -> None:
         """Take payload ``char_ids`` and keys [1, 1, tokens, 360] of ``blocks``, which may be released."""
-        self._tokens = {}
+        self._tokens: dict[int, int] = {}
         self._places: dict[str, dict[int, list[int]]] = {}
-        forms, spelt, pictures = [], [], []
+        forms: list[str] = []
+        spelt: list[str] = []
+        pictures: list[npt.NDArray[np.float16]] = []
         for block in blocks:
             self._tokens[block.page_number] = block.tokens
             for token, ids in enumerate(block.payload["char_ids"].tolist()):
-                for form in _words_of("".join(characters[index] for index in ids if index != BLANK_CLASS)):
+                token_text = "".join(characters[index] for index in ids if index != BLANK_CLASS)
+                for form in _words_of(token_text):
                     self._places.setdefault(form.casefold(), {}).setdefault(block.page_number, []).append(token)
                     forms.append(form)
-                    if len(form) >= sum(index != BLANK_CLASS for index in ids):  # half a token has no picture of its own
+                    if form == token_text:  # a part of a token has no picture of its own
                         spelt.append(form)
                         pictures.append(block.keys[0, 0, token].numpy())
         self._known = KnownWords(forms)
@@ -70,7 +73,7 @@ def _words_of(spelt: str) -> list[str]:
 def _directions(
     pictures: Sequence[npt.NDArray[np.float16]],
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return ``pictures`` as unit vectors [words, 360] around their mean, and the mean: all frames have much in common."""
+    """Return ``pictures`` as unit vectors [words, 360] around their mean, and the mean: all frames are much alike."""
     if not pictures:
         return np.zeros((0, 0), np.float32), np.zeros(0, np.float32)
     stacked = np.asarray(pictures, np.float32)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -34,7 +35,7 @@ FEWEST_CHARACTERS = 12
 SAMPLE_CHARACTERS = 12
 """Single characters read in each direction, where a script runs across and down."""
 AGREEING_RATIO = 0.6
-"""Share of single characters that read like their line when they stand upright; lying ones reach 0.2."""
+"""Share of single characters that must read like their line."""
 OTHER_ROTATIONS: tuple[Rotation, ...] = (90, 180, 270)
 
 
@@ -91,18 +92,25 @@ def _longest(lines: Sequence[EncodedLine]) -> tuple[Direction, tuple[EncodedLine
 
 
 def _rotation_by_characters(pixels: Pixels, sample: _Sample, recognizer: LineRecognizer) -> Rotation:
-    """Return the turn in which single characters read like the line they stand in; 0 if they do so as they are."""
+    """Return the turn in which single characters read like the line they stand in; 0 if they do so as they are.
+
+    The recogniser knows characters that stand and, from columns turned for reading, such as lie to the left. So a
+    character stands upright in the turn in which it is read as it is *and* a quarter turn to the left.
+    """
     cells, wanted = _cells(pixels, sample, recognizer)
 
-    def agreement(rotation: Rotation) -> float:
-        readings = recognizer.read_images([turn(cell, rotation) for cell in cells])
+    @cache
+    def agreement(rotation: int) -> float:
+        readings = recognizer.read_images([np.rot90(cell, -rotation // 90) for cell in cells])
         return float(np.mean([list(reading.ids) == [index] for reading, index in zip(readings, wanted, strict=True)]))
 
-    if not cells or agreement(0) >= AGREEING_RATIO:
+    def support(rotation: Rotation) -> float:
+        return min(agreement(rotation), agreement((rotation - 90) % 360))
+
+    if not cells or support(0) >= AGREEING_RATIO:
         return 0
-    shares = {rotation: agreement(rotation) for rotation in OTHER_ROTATIONS}
-    best = max(OTHER_ROTATIONS, key=lambda rotation: shares[rotation])
-    return best if shares[best] >= AGREEING_RATIO else 0
+    best = max(OTHER_ROTATIONS, key=support)
+    return best if support(best) >= AGREEING_RATIO else 0
 
 
 def _cells(pixels: Pixels, sample: _Sample, recognizer: LineRecognizer) -> tuple[list[Pixels], list[int]]:

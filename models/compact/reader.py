@@ -1,7 +1,7 @@
 """The compact model: PP-OCRv6's eyes behind the ``OcrModel`` protocol, on the CPU.
 
 ``encode_visual`` sees: which way up, where the lines are and in what order, what they look like. ``decode`` writes
-what the CTC head drafted, and asks the gate about each line that the head is unsure of.
+what the CTC head drafted, after a second look at the words that the head is unsure of (``rescoring.py``).
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import numpy as np
 
 from data_contracts.config import CompactConfig
 from models.compact.blank import why_blank
+from models.compact.ctc_score import CtcHead
 from models.compact.detector import LineDetector
 from models.compact.line_shape import Pixels
 from models.compact.onnx_weights import DETECTOR, RECOGNIZER
 from models.compact.orientation import find_rotation, turn
-from models.compact.page_memory import GEOMETRY, line_query, page_block, words_in, words_of
+from models.compact.page_memory import GEOMETRY, page_block
 from models.compact.recognizer import LineRecognizer
+from models.compact.rescoring import Rescored, WordRescorer
+from models.compact.word_list import load_word_lists
 from models.compact.words import draft_line
 from models.layout import line_directions, reading_order
 from models.sr_swa.protocol import Decoding, EncodedLine, EncodedPage, Geometry, PageImage
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.kv import KVBlock
 
-ALGORITHM = "compact-1"
+ALGORITHM = "compact-2"
 """To be raised with every change of this package that can change a reading."""
 NOISE_CONFIDENCE = 0.3
 """Mean posterior below which a line is a pattern in a picture. Of 1,838 lines on 59 pages of the shared books, none
@@ -35,8 +38,8 @@ with three characters or more stood below 0.5, so what is bad but legible has ro
 SHORT_NOISE_CONFIDENCE = 0.5
 SHORT_CHARACTERS = 2
 """The same for one or two characters: there all 86 below 0.5 were specks, stamps and misread ditto marks."""
-FULL_MASS = 1.0
-"""What a reference counts for when a word of the line stands in it: it is a hit, whatever ratio makes one."""
+SECOND_LOOK = "second_look"
+"""``Line.read_by`` of a line in which a word is not as drafted."""
 
 
 class CompactModel:
@@ -50,11 +53,16 @@ class CompactModel:
         """
         self._detector = LineDetector(config.detector_side_px, config.threads, folder)
         self._recognizer = LineRecognizer(config.threads, folder)
+        self._lists = load_word_lists() if config.second_look and config.word_lists else ()
+        self._second_look: WordRescorer | None = None
+        if config.second_look:
+            self._second_look = WordRescorer(CtcHead.load(folder), self._recognizer.characters, self._lists)
 
     @property
     def fingerprint(self) -> str:
-        """Algorithm, device class, dtype of the memory, and the weights by their sha256."""
-        return f"{ALGORITHM}/cpu/{GEOMETRY.dtype}/{DETECTOR.sha256}/{RECOGNIZER.sha256}"
+        """Algorithm, device class, dtype of the memory, and the weights and word lists by their sha256."""
+        lists = "".join(f"/{each.sha256}" for each in self._lists)
+        return f"{ALGORITHM}/cpu/{GEOMETRY.dtype}/{DETECTOR.sha256}/{RECOGNIZER.sha256}{lists}"
 
     @property
     def geometry(self) -> Geometry:
@@ -90,16 +98,23 @@ class CompactModel:
         return page_block(page, self._recognizer.characters)
 
     def decode(self, page: EncodedPage, context: AttentionContext) -> Decoding:
-        """Write the draft of each line; for the unsure ones references are fetched, if the gate says so."""
+        """Write the draft of each line, with the words changed that a second look in ``context`` finds misread."""
+        looked = self._second_look.rescore_page(page.lines, context) if self._second_look else Rescored(page.lines)
         lines, doubts = [], [0.0]
-        for encoded in page.lines:
+        for index, encoded in enumerate(looked.lines):
             line = draft_line(encoded, self._recognizer.characters)
             if line is not None:
-                lines.append(line)
                 doubts.append(1 - line.confidence)
-                self._consult(encoded, doubts[-1], context)
-        ids = [int(index) for encoded in page.lines for index in encoded.draft_ids]
-        return Decoding(lines=tuple(lines), token_ids=tuple(ids), uncertainty=max(doubts))
+                changed = index in looked.changed_lines
+                lines.append(line.model_copy(update={"read_by": SECOND_LOOK}) if changed else line)
+        ids = [int(index) for encoded in looked.lines for index in encoded.draft_ids]
+        return Decoding(
+            lines=tuple(lines), token_ids=tuple(ids), uncertainty=max(doubts), window_mass=looked.window_mass
+        )
+
+    def draft_text(self, page: EncodedPage) -> str:
+        """Return what the eyes alone read on ``page``, a line a line: a draft for a larger model."""
+        return "\n".join(self._recognizer.text(line.draft_ids) for line in page.lines)
 
     def _see(self, pixels: Pixels) -> list[EncodedLine]:
         """Return all lines of ``pixels`` as it stands, in no useful order."""
@@ -111,13 +126,3 @@ class CompactModel:
         text = self._recognizer.text(line.draft_ids).strip()
         floor = SHORT_NOISE_CONFIDENCE if len(text) <= SHORT_CHARACTERS else NOISE_CONFIDENCE
         return not text or float(np.mean(line.draft_posteriors)) < floor
-
-    def _consult(self, line: EncodedLine, doubt: float, context: AttentionContext) -> None:
-        """Ask for references to a line's words. One in which a word of the line stands as drafted is a hit."""
-        query = line_query(line, self._recognizer.characters)
-        if not query.shape[2]:
-            return
-        fetch = context.fetch(query, doubt)
-        if fetch is not None:
-            words = words_of(line, self._recognizer.characters)
-            fetch.note_mass({block.page_number: FULL_MASS for block in fetch.blocks if words & words_in(block)})

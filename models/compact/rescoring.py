@@ -73,7 +73,7 @@ class Replacement:
 class Rescored:
     """A page after the second look. ``lines`` are those given, changed ones with new draft ids, posteriors, frames.
 
-    ``window_mass`` [tokens] by page number has 1 for each time a window word was accepted.
+    ``window_mass`` [tokens] by page number has 1 for each time that the accepted word of a doubt stood in the window.
     """
 
     lines: tuple[EncodedLine, ...]
@@ -107,12 +107,15 @@ class WordRescorer:
         """Return ``lines`` of the current page with uncertain words looked at again.
 
         The gate is asked word by word: one picture asks for pages on which that word stands, a whole line of them for
-        no page in particular. Counts the page's confident words in ``context.notes``, so call it once a page, last.
+        no page in particular. Counts the page's confident words in ``context.notes``, so call it once a page, last. A
+        reader that is configured to remember no page has no counts either.
         """
         document = DocumentWords.from_json(context.notes.get(NOTES_KEY, {}))
+        remembers = context.config.window_pages > 1 or context.config.reference_pages > 0
         words = self._words_of(lines)
         confident = [word.core for each in words for word in each if word.is_word and word.confidence > CONFIDENT]
-        page = _PageLook(self, document, document.written_in(confident, self._lists), context)
+        lists = document.written_in(confident, self._lists)
+        page = _PageLook(self, document if remembers else DocumentWords(), lists, context)
         looked = [page.look(index, line, words[index]) for index, line in enumerate(lines)]
         document.add_page(confident, context.page_number, self._lists)
         context.notes[NOTES_KEY] = document.as_json()
@@ -215,18 +218,19 @@ class _PageLook:
         scores = self._rescorer.score(line, word, texts.values()).astype(np.float64)
         scores += [self._rescorer.prior(core, self._document, self._lists) for core in texts]
         best = int(scores.argmax())
-        if not best or scores[best] - scores[0] <= self._rescorer.margin(word):
-            return None
+        if scores[best] - scores[0] <= self._rescorer.margin(word):
+            best = 0
         core, text = list(texts.items())[best]
         self._note_use(core, fetch, fetched)
-        return Replacement(line_index, word, text, float(1 / np.exp(scores - scores[best]).sum()))
+        posterior = float(1 / np.exp(scores - scores[best]).sum())
+        return Replacement(line_index, word, text, posterior) if best else None
 
     def _fetch(self, picture: npt.NDArray[np.float16], uncertainty: float) -> Fetch | None:
         query = torch.from_numpy(picture).view(1, 1, 1, -1)
         return self._context.fetch(query, uncertainty) if len(self._context.store) else None
 
     def _note_use(self, core: str, fetch: Fetch | None, fetched: MemoryWords) -> None:
-        """Count an accepted word as attention to the tokens that spell it: the whole mass, as they decided alone."""
+        """Count the accepted word, drafted or not, as attention to the tokens that spell it: their word it is."""
         for page_number, tokens in self._window.places(core).items():
             mass = self.window_mass.setdefault(page_number, torch.zeros(self._window.tokens(page_number)))
             mass[tokens] += FULL_MASS

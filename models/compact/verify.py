@@ -121,7 +121,7 @@ class DraftVerifier:
         return [reading for reading in readings if reading is not None]
 
     def read_plainly(self, line: EncodedLine, context: Sequence[int] = (), words: WordTokens | None = None) -> Reading:
-        """Return the reading of one line, decoded letter by letter, whatever its draft is worth and however long it takes.
+        """Return the reading of one line, decoded letter by letter, whatever its draft is worth.
 
         The definition that ``read_lines`` accelerates. A line is given up when it has more characters than
         frames.
@@ -170,7 +170,9 @@ class DraftVerifier:
     def _decide(self, writing: _Writing, strokes: Strokes, row: int, until: int) -> None:
         """Settle characters of ``writing`` from row ``row`` of ``strokes``, up to the first change or to ``until``."""
         first = writing.settled
-        part = Strokes(*(tensor[row : row + 1, first:until] for tensor in (strokes.states, strokes.ends, strokes.pointing)))
+        part = Strokes(
+            *(tensor[row : row + 1, first:until] for tensor in (strokes.states, strokes.ends, strokes.pointing))
+        )
         logs = self._model.log_probabilities(part, self._classes)[0].numpy()
         pointed = part.pointing[0].argmax(dim=-1).tolist()
         for step in range(until - first):

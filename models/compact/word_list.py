@@ -6,8 +6,8 @@ A list is data with a licence of its own (NOTICE). Whether a document is written
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,10 +19,11 @@ FOLDER = Path(__file__).with_name("word_lists")
 
 @dataclass(frozen=True)
 class WordList:
-    """The words of one language, names with their capital letter."""
+    """The words of one language, names with their capital letter. ``sha256`` is that of the file."""
 
     name: str
     words: KnownWords
+    sha256: str = ""
 
 
 @cache
@@ -31,10 +32,6 @@ def load_word_lists(folder: Path = FOLDER) -> tuple[WordList, ...]:
     return tuple(_load(path) for path in sorted(folder.glob("*.json")))
 
 
-def word_list(name: str, words: Iterable[str]) -> WordList:
-    """Make a list of ``words``."""
-    return WordList(name, KnownWords(words))
-
-
 def _load(path: Path) -> WordList:
-    return word_list(path.stem, json.loads(path.read_text(encoding="utf-8"))["words"].split(" "))
+    data = path.read_bytes()
+    return WordList(path.stem, KnownWords(json.loads(data)["words"].split(" ")), hashlib.sha256(data).hexdigest())

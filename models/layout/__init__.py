@@ -15,6 +15,8 @@ Every threshold is a multiple of the page's line thickness or a share of the lin
 when a page is moved or scaled nor with the order in which lines are given.
 """
 
+from __future__ import annotations
+
 from models.layout.cuts import reading_order
 from models.layout.frame import Direction, line_directions
 

@@ -26,7 +26,7 @@ from models.sr_swa.state import JSON, Snapshot
 from models.sr_swa.store import Reference, Selector, SparseReferenceStore
 from models.sr_swa.tail import OutputTail
 from models.sr_swa.usage import Fetch, PageUse
-from models.sr_swa.window import SlidingWindow
+from models.sr_swa.window import SlidingWindow, SlotSource
 
 
 class AttentionContext:
@@ -37,9 +37,13 @@ class AttentionContext:
     """
 
     def __init__(
-        self, geometry: Geometry, config: SrSwaConfig, select: Selector = SparseReferenceStore.select_relevant
+        self,
+        geometry: Geometry,
+        config: SrSwaConfig,
+        select: Selector = SparseReferenceStore.select_relevant,
+        slots: SlotSource | None = None,
     ) -> None:
-        """Allocate everything for ``geometry``.
+        """Allocate everything for ``geometry``; the window's slots come from ``slots``, if given.
 
         Raises:
             ConfigError: the attention set does not fit into the model's positions.
@@ -48,7 +52,7 @@ class AttentionContext:
         self.geometry = geometry
         self.config = config
         self.bands = Bands.of(geometry, config)
-        self.window = SlidingWindow(geometry, config.window_pages)
+        self.window = SlidingWindow(geometry, config.window_pages, slots)
         self.references = SlotBuffer(geometry, config.top_k * config.reference_tokens)
         self.sink = SlotBuffer(bare, geometry.sink_tokens)
         self.prompt = SlotBuffer(bare, geometry.prompt_tokens)

@@ -23,6 +23,7 @@ from models.sr_swa.meter import PageMeasurement, PageMeter
 from models.sr_swa.protocol import Decoding, EncodedPage, FailedPage, OcrModel
 from models.sr_swa.state import ReferenceState, StatefulPart
 from models.sr_swa.store import Selector, SparseReferenceStore
+from models.sr_swa.window import SlotSource
 
 COMPLETE = "complete"
 """The only stop reason of a page that has been read to its end."""
@@ -41,7 +42,8 @@ class ContinuousDecoder:
     """Reads one document, chunk by chunk. Invariant: after each page its parts hold what the next page needs.
 
     ``config_sha256`` and the model's fingerprint are written into the state. ``watermark`` None: memory is not
-    watched, and only a real lack of it shrinks the window.
+    watched, and only a real lack of it shrinks the window. ``slots`` is where the window's memory comes from when
+    documents share it (``pool.py``).
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class ContinuousDecoder:
         config_sha256: str = "",
         watermark: MemoryWatermark | None = None,
         select: Selector = SparseReferenceStore.select_relevant,
+        slots: SlotSource | None = None,
     ) -> None:
         """Allocate the attention set and take up ``state``.
 
@@ -61,7 +64,7 @@ class ContinuousDecoder:
             WrongSchema: the state lacks a part.
             ConfigError: the attention set does not fit into the model's positions.
         """
-        self.context = AttentionContext(model.geometry, config, select)
+        self.context = AttentionContext(model.geometry, config, select, slots)
         self.controller = ContextController(config, watermark)
         self._model = model
         self._config_sha256 = config_sha256

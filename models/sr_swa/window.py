@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -27,6 +28,21 @@ class Slot:
     tokens: int = 0
 
 
+class SlotSource(Protocol):
+    """Where slots come from when they are not the window's own: memory that several documents share."""
+
+    def take(self) -> Slot:
+        """Return a slot of the geometry; what lies in it is of no meaning."""
+
+    def give_back(self, slot: Slot) -> None:
+        """Take a slot back."""
+
+
+def new_slot(geometry: Geometry) -> Slot:
+    """Allocate room for one page."""
+    return Slot(SlotBuffer(geometry, geometry.page_tokens), torch.zeros(geometry.page_tokens, device=geometry.device))
+
+
 class SlidingWindow:
     """Pages by number, oldest first. Invariants: at most ``window_pages``; as many slots, whatever they hold.
 
@@ -35,9 +51,10 @@ class SlidingWindow:
     prefills them again.
     """
 
-    def __init__(self, geometry: Geometry, window_pages: int) -> None:
-        """Allocate one slot a page."""
+    def __init__(self, geometry: Geometry, window_pages: int, slots: SlotSource | None = None) -> None:
+        """Allocate one slot a page, or take them from ``slots``."""
         self._geometry = geometry
+        self._source = slots
         self._held: dict[int, Slot] = {}
         self._free: list[Slot] = []
         self.current_page = 0
@@ -153,9 +170,12 @@ class SlidingWindow:
         """
         if len(self._held) > window_pages:
             raise ValueError(f"{len(self._held)} pages are held, {window_pages} would fit: evict the oldest first")
-        del self._free[window_pages - len(self._held) :]
+        for slot in self._free[window_pages - len(self._held) :]:
+            self._free.remove(slot)
+            if self._source:
+                self._source.give_back(slot)
         while self.window_pages < window_pages:
-            self._free.append(self._new_slot())
+            self._free.append(self._source.take() if self._source else new_slot(self._geometry))
 
     def snapshot(self) -> Snapshot:
         """Return the pages up to the current one, as they lie in their slots, with their mass."""
@@ -187,10 +207,6 @@ class SlidingWindow:
     @property
     def _page_tokens(self) -> int:
         return self._geometry.page_tokens
-
-    def _new_slot(self) -> Slot:
-        mass = torch.zeros(self._page_tokens, device=self._geometry.device)
-        return Slot(SlotBuffer(self._geometry, self._page_tokens), mass)
 
     def _take_free(self, page_number: int) -> Slot:
         if self.is_full:

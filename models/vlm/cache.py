@@ -39,7 +39,7 @@ class Flight:
         return max(sum(span.tokens for span in step.spans) - len(step.positions) for step in self.steps)
 
 
-class SrSwaLayer(DynamicLayer):
+class SrSwaLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # transformers is typed in part
     """One layer's door into the attention sets of a flight. Holds no keys; physical lengths; no registration.
 
     ``_layer_type`` stays None: a class that names one replaces the library's default cache in the whole process.
@@ -51,7 +51,7 @@ class SrSwaLayer(DynamicLayer):
 
     def __init__(self, layer: int, flight: Flight) -> None:
         """Serve ``layer`` of ``flight``."""
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._layer = layer
         self._flight = flight
 

@@ -33,7 +33,7 @@ class Draft:
         return self._ids[:tokens] if not written else []
 
     def _find(self, suffix: list[int]) -> int | None:
-        """Return the place behind ``suffix``: the first from where the draft stands, else the first of all."""
+        """Return the place behind ``suffix``: the first past where the draft stands, else the first of all."""
         size = len(suffix)
         ends = [end for end in range(size, len(self._ids) + 1) if self._ids[end - size : end] == suffix]
-        return next((end for end in ends if end >= self._next), ends[0] if ends else None)
+        return next((end for end in ends if end > self._next), ends[0] if ends else None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers.cache_utils import Cache, DynamicLayer
 
 from data_contracts.errors import ModelUnavailable
 from models.sr_swa.attention import Step
@@ -101,34 +102,40 @@ class DecoderDriver:
             **{FLIGHT: flight},
         )
         hidden = output.last_hidden_state[:, tokens - logits_of :]
+        logits = self.head(hidden) if logits_of else hidden
         queries = [torch.stack([layer[row] for layer in flight.queries]) for row in range(rows)]
-        return Forward(self.head(hidden), queries)
+        return Forward(logits, queries)
 
     @torch.inference_mode()
     def _check_rotation(self) -> None:
         """Compare our turn of a key with the one that the model's own first layer makes."""
         draw = torch.Generator().manual_seed(0)
-        states = torch.randn((1, PROBE_TOKENS, int(self.config.hidden_size)), generator=draw).to(self.device, self.dtype)
+        states = torch.randn((1, PROBE_TOKENS, int(self.config.hidden_size)), generator=draw).to(
+            self.device, self.dtype
+        )
         place = torch.arange(PROBE_TOKENS, device=self.device) * PROBE_POSITION
         unturned, turned = (_first_layer_keys(self.decoder, states, positions) for positions in (place * 0, place))
         if self.dtype == torch.float32:  # half precision rounds more than a foreign convention may differ by
             self.rope.check_against(unturned, turned, place)
 
 
-class _Seen(Exception):  # noqa: N818  not an error: it ends a forward pass that has shown its keys
+class _Seen(Exception):
     """Carries the first layer's keys out of a forward pass."""
+
+
+class _Probe(DynamicLayer):  # type: ignore[no-untyped-call]  # transformers is typed in part
+    """A cache layer that shows the first keys it is given."""
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        """End the forward pass."""
+        raise _Seen(key_states)
 
 
 def _first_layer_keys(decoder: Any, states: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """Return the keys [kv_heads, tokens, head_dim] of the first layer at ``positions``, as the model makes them."""
-    from transformers.cache_utils import Cache, DynamicLayer
-
-    class Probe(DynamicLayer):  # type: ignore[misc, unused-ignore]
-        def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            raise _Seen(key_states)
-
+    cache = Cache(layers=[_Probe() for _ in range(decoder.config.num_hidden_layers)])  # type: ignore[no-untyped-call]
     try:
-        decoder(inputs_embeds=states, position_ids=positions.unsqueeze(0), past_key_values=Cache(layers=[Probe()]))
+        decoder(inputs_embeds=states, position_ids=positions.unsqueeze(0), past_key_values=cache)
     except _Seen as seen:
         keys: torch.Tensor = seen.args[0][0].detach()
         return keys

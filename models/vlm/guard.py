@@ -12,7 +12,7 @@ import torch
 
 
 class NgramGuard:
-    """Bans what would repeat an n-gram among the last ``window_tokens`` outputs; 0 for ``ngram_tokens`` bans nothing."""
+    """Bans what would repeat an n-gram of the last ``window_tokens`` outputs; ``ngram_tokens`` 0 bans nothing."""
 
     def __init__(self, ngram_tokens: int, window_tokens: int, history: Iterable[int] = ()) -> None:
         """Begin after ``history``, the last outputs of earlier pages."""

@@ -15,6 +15,7 @@ from data_contracts.result import Line
 from models.sr_swa.bands import Bands
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.kv import KVBlock
+from models.sr_swa.pool import SlotPool
 from models.sr_swa.protocol import Decoding, EncodedPage, Geometry, PageImage
 from models.vlm.drafts import Draft
 from models.vlm.driver import DecoderDriver
@@ -51,10 +52,15 @@ class VlmReader:
         fingerprint: str,
         drafter: Drafter | None = None,
         watch: Callable[[torch.Tensor], None] | None = None,
+        pool_pages: int = 0,
     ) -> None:
-        """Read with ``driver`` by ``rules``; a page has at most ``page_tokens`` visual tokens."""
+        """Read with ``driver`` by ``rules``; a page has at most ``page_tokens`` visual tokens.
+
+        ``pool_pages`` above 0 are page slots, allocated now, that documents read side by side share.
+        """
         self.fingerprint = fingerprint
         self.geometry = geometry_of(driver, rules, page_tokens)
+        self.pool = SlotPool(self.geometry, pool_pages) if pool_pages else None
         self.passes = 0
         self._driver = driver
         self._rules = rules
@@ -70,12 +76,12 @@ class VlmReader:
         """Run the page's features through the decoder into a window slot; before the first page, the sink."""
         if context.needs_sink:
             ids = self._rules.sink_ids
-            self._driver.forward(self._driver.embed_ids(ids).unsqueeze(0), [context.open_sink(len(ids))])
+            self._driver.forward(self._driver.embed_ids(ids).unsqueeze(0), [context.open_sink(len(ids))], logits_of=0)
         assert page.features is not None, f"page {page.page_number} was encoded by another model"
         features = page.features.to(self._driver.device, self._driver.dtype)
         residual = self._adapter.residual_positions(page)
         step = context.open_page(page.page_number, len(features))
-        self._driver.forward(features.unsqueeze(0), [step], residual_positions=residual)
+        self._driver.forward(features.unsqueeze(0), [step], logits_of=0, residual_positions=residual)
         return context.page_block(page.page_number)
 
     def decode(self, page: EncodedPage, context: AttentionContext) -> Decoding:

@@ -53,7 +53,9 @@ class RopeAdapter:
         def turn(states: torch.Tensor) -> torch.Tensor:
             exact = states.float()
             shape = (len(flat), *states.shape) if positions.ndim > 1 else states.shape
-            heads = exact.expand(len(flat), *exact.shape) if positions.ndim > 1 else exact.reshape(1, -1, *exact.shape[-2:])
+            heads = (
+                exact.expand(len(flat), *exact.shape) if positions.ndim > 1 else exact.reshape(1, -1, *exact.shape[-2:])
+            )
             turned, _ = self._apply(heads, heads[:, :1], cos, sin)
             return turned.reshape(shape).to(states.dtype)
 
@@ -73,12 +75,12 @@ class RopeAdapter:
                 worst = max(worst, _relative_error(chained, self._at(key, second)))
         if not worst <= TOLERANCE:
             raise ModelUnavailable(
-                f"the rotary positions of this model cannot be re-based: a key that is moved differs by {worst:.2g} from "
-                f"one computed in place (at most {TOLERANCE}). SR-SWA cannot serve it; use a model with fixed frequencies."
+                f"the rotary positions of this model cannot be re-based: a key that is moved differs by {worst:.2g} "
+                f"from one computed in place (at most {TOLERANCE}). Use a model with fixed frequencies."
             )
 
     def check_against(self, unturned: torch.Tensor, turned: torch.Tensor, positions: torch.Tensor) -> None:
-        """Prove that ``unturned`` keys [heads, tokens, head_dim], moved to ``positions``, are those the model turns itself.
+        """Prove that ``unturned`` keys [heads, tokens, head_dim], moved to ``positions``, are the model's own.
 
         Raises:
             ModelUnavailable: they are not: the model applies other code than was found.
@@ -86,8 +88,8 @@ class RopeAdapter:
         error = _relative_error(self(positions, torch.float32)(unturned), turned)
         if not error <= TOLERANCE:
             raise ModelUnavailable(
-                f"keys turned by {self._apply.__module__}.{self._apply.__name__} differ by {error:.2g} from those that the "
-                f"model itself makes (at most {TOLERANCE}). Use the pinned version of transformers."
+                f"keys turned by {self._apply.__module__}.{self._apply.__name__} differ by {error:.2g} from those that "
+                f"the model itself makes (at most {TOLERANCE}). Use the pinned version of transformers."
             )
 
     @property
@@ -108,13 +110,14 @@ def _rotary_module(decoder: Any) -> Any:
     module = getattr(decoder, "rotary_emb", None)
     if module is None:
         raise ModelUnavailable(
-            f"{type(decoder).__name__} has no rotary_emb: SR-SWA moves keys by rotary positions. Use a model that has them."
+            f"{type(decoder).__name__} has no rotary_emb, and SR-SWA moves keys by rotary positions. "
+            "Use a model that has them."
         )
     rope_type = str(getattr(module, "rope_type", "default"))
     if rope_type in UNREBASEABLE:
         raise ModelUnavailable(
-            f"{type(decoder).__name__} scales its rotary positions by '{rope_type}': frequencies change with the longest "
-            "position, so keys cannot be re-based. Set rope_parameters to another rope_type, or use another model."
+            f"{type(decoder).__name__} scales its rotary positions by '{rope_type}': frequencies change with the "
+            "longest position, so keys cannot be re-based. Set another rope_type, or use another model."
         )
     return module
 

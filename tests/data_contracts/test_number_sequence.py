@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import time
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from support.readings import text_page
 
 from data_contracts.number_sequence import NumberedPage, NumberFinding, check_sequence
 from data_contracts.page_numbers import PrintedNumber, parse_number, read_printed_numbers
-from data_contracts.result import Line
 
 SECONDS_FOR_5000_PAGES = 10.0
 """About 1 s alone; the bound only forbids a quadratic check on a busy machine."""
@@ -43,8 +42,6 @@ SECONDS_FOR_5000_PAGES = 10.0
     ],
 )
 def test_a_number_is_read_in_every_dress_and_nothing_else_is(text: str, expected: object) -> None:
-    import unicodedata
-
     assert parse_number(unicodedata.normalize("NFKC", text)) == expected
 
 
@@ -59,7 +56,7 @@ def test_a_number_is_found_in_head_and_foot_but_not_in_the_text() -> None:
     assert values([*body, "(1) Voir Pfaff, p. 292"]) == []
 
 
-def pages_of(numbers: Sequence[int | None | str]) -> list[NumberedPage]:
+def pages_of(numbers: Sequence[int | str | None]) -> list[NumberedPage]:
     """Return one page a number; None bears none, "blank" is blank."""
     return [
         NumberedPage(
@@ -73,7 +70,7 @@ def pages_of(numbers: Sequence[int | None | str]) -> list[NumberedPage]:
     ]
 
 
-def critical(numbers: Sequence[int | None | str]) -> list[tuple[str, tuple[int, ...]]]:
+def critical(numbers: Sequence[int | str | None]) -> list[tuple[str, tuple[int, ...]]]:
     return [(f.kind, f.page_numbers) for f in check_sequence(pages_of(numbers)).findings if f.is_critical]
 
 
@@ -165,7 +162,8 @@ def renumbered(pages: Sequence[NumberedPage]) -> list[NumberedPage]:
 def test_faults_in_a_real_book_are_found_where_its_numbers_run_on(shared_data: Path, name: str) -> None:
     pages = truth_pages(shared_data / "books" / name)
     numbers = {page: number.value for page, number in check_sequence(pages).numbers.items()}
-    middles = [n for n in numbers if numbers.get(n - 1) == numbers[n] - 1 and numbers.get(n + 1) == numbers[n] + 1]
+    steps = (-1, 1, 2)  # a doubled page just before a gap could be the missing one, misread
+    middles = [n for n in numbers if all(numbers.get(n + step) == numbers[n] + step for step in steps)]
     assert len(middles) >= 4
     for page in middles:
         index = page - 1
@@ -179,9 +177,3 @@ def test_faults_in_a_real_book_are_found_where_its_numbers_run_on(shared_data: P
 
 def kinds_of(pages: Sequence[NumberedPage]) -> list[tuple[str, tuple[int, ...]]]:
     return [(finding.kind, finding.page_numbers) for finding in check_sequence(pages).findings]
-
-
-def test_only_lines_are_looked_at() -> None:
-    line: Line = text_page(["12"]).lines[0]
-    assert re.fullmatch(r"\d+", line.text)
-    assert read_printed_numbers(text_page([line]))[0].place == "head"

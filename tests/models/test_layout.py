@@ -39,7 +39,8 @@ def in_pieces(lines: Lines, gap: float = 12) -> Lines:
         (left, top), (right, _) = line[0], line[1]
         cuts = [left + (right - left) * share for share in (0.25 + 0.07 * (number % 4), 0.6 + 0.06 * (number % 5))]
         for start, end in zip([left, *cuts], [*cuts, right], strict=True):
-            pieces.append(box(start + gap / 2, top, end - start - gap, line[3][1] - top))
+            shift = 4 if len(pieces) % 2 else 0
+            pieces.append(box(start + gap / 2, top + shift, end - start - gap, line[3][1] - top))
     return pieces
 
 
@@ -96,8 +97,8 @@ HEAD_PARTED_AT_THE_GUTTER = [
     *column(520, 150, 400, 12),
     box(250, 520, 220, 50),
     box(512, 520, 230, 50),
-    *column(80, 600, 400, 12),
-    *column(520, 600, 400, 12),
+    *column(80, 575, 400, 12),
+    *column(520, 575, 400, 12),
 ]
 GUIDE_WORDS_OVER_COLUMNS = [box(80, 80, 90), box(830, 80, 90), *LEFT, *RIGHT, box(900, 1050, 20)]
 FULL_WIDTH_ABOVE_AND_BELOW = [
@@ -144,6 +145,25 @@ TABLE = [
     box(left, 150 + row * 34, width)
     for row in range(20)
     for left, width in ((80, 60), (220, 130 + 10 * (row % 3)), (450, 250 - 40 * (row % 4)), (800, 30), (880, 40))
+]
+TABLE_WITH_DITTO_MARKS = [
+    box(left, 150 + row * 34, width)
+    for row in range(24)
+    for left, width in (
+        *([(80, 210)] if row % 6 == 0 else [(100, 15)]),
+        *([(250, 170)] if row % 6 == 3 else [(320 if row % 6 == 0 else 250, 15), (400, 15)]),
+        (520, 300 - 30 * (row % 3)),
+    )
+]
+NAMES_AND_PLACES = [
+    part
+    for row in range(20)
+    for part in (box(80, 150 + row * 34, 330 + 40 * (row % 4)), box(600, 150 + row * 34, 160 + 10 * (row % 3)))
+]
+PRICES_BESIDE_TEXT = [
+    part
+    for row in range(30)
+    for part in (box(80, 150 + row * PITCH, 680), box(800, 150 + row * PITCH, 90))[: 1 + (row % 3 == 2)]
 ]
 VERSE_WITH_LINE_NUMBERS = [
     part
@@ -192,6 +212,9 @@ LAYOUTS = {
     "numbered_list": NUMBERED_LIST,
     "index_in_two_columns": INDEX_IN_TWO_COLUMNS,
     "table": TABLE,
+    "table_with_ditto_marks": TABLE_WITH_DITTO_MARKS,
+    "names_and_places": NAMES_AND_PLACES,
+    "prices_beside_text": PRICES_BESIDE_TEXT,
     "verse_with_line_numbers": VERSE_WITH_LINE_NUMBERS,
     "note_beside_text": NOTE_BESIDE_TEXT,
     "note_before_text": NOTE_BEFORE_TEXT,
@@ -271,9 +294,15 @@ def test_lines_of_two_columns_joined_by_mistake_do_not_end_the_columns() -> None
 
 def test_specks_in_the_margins_and_in_the_gutter_do_not_hide_the_columns() -> None:
     page = [PAGE_NUMBER, *LEFT, *RIGHT]
-    specks = [box(20, 400, 15, 15), box(25, 800, 12, 30), box(970, 300, 14, 14), box(497, 640, 6, 200)]
+    specks = [box(20 + number, 200 + 150 * number, 15, 15) for number in range(5)]
+    specks += [box(970, 300, 14, 14), box(497, 640, 6, 200)]
     text = [line for line in read(shuffled([*page, *specks])) if line not in specks]
     assert text == page
+
+
+def test_a_number_whose_box_is_tilted_stays_before_its_head() -> None:
+    tilted = ((85.0, 53.0), (102.0, 70.0), (85.0, 87.0), (68.0, 70.0))
+    assert_read_as_written([tilted, box(300, 72, 400), *column(80, 150, 840, 20)])
 
 
 def test_a_speck_beside_contents_does_not_part_titles_from_numbers() -> None:

@@ -21,7 +21,9 @@ def align(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
     frames, states = scores.shape
     characters = states // 2
     if frames < characters:
-        raise ValueError(f"{characters} characters cannot stand in {frames} frames; the crop is too narrow for its text")
+        raise ValueError(
+            f"{characters} characters cannot stand in {frames} frames; the crop is too narrow for its text"
+        )
     if not characters:
         return np.zeros(0, np.int32)
     came_from = _best_steps(scores)

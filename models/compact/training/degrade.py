@@ -22,7 +22,7 @@ STYLE_WEIGHTS = (0.5, 0.38, 0.12)
 CROP_HEIGHT_PX = 48
 """Height of a line's crop before the recogniser scales it to its own."""
 BENCHMARK_HEIGHTS_PX = (17.5, 16.0, 14.9)
-"""Line heights on the small page of degradations A and B of ``tomeflow bench accuracy``, and of an earlier draft of B."""
+"""Line heights on the small page of degradations A and B of ``tomeflow bench accuracy``, and of B's first draft."""
 BENCHMARK_ONE_BIT_HEIGHTS_PX = (*BENCHMARK_HEIGHTS_PX, 22.0)
 """The same for one-bit lines: C is one of them."""
 BENCHMARK_CLEARANCE_RATIO = 0.10
@@ -131,7 +131,7 @@ def _pressed(ink: Image, amount: float, rng: np.random.Generator) -> Image:
 
 
 def _paper(shape: tuple[int, ...], look: PageLook, rng: np.random.Generator) -> npt.NDArray[np.float32]:
-    height, width = shape
+    width = shape[1]
     paper = look.paper + (8 + 20 * look.severity) * (_cloud(shape, rng, 5) - 0.5)
     if look.shadow_side and rng.random() < 0.6:
         reach = rng.uniform(0.1, 0.5) * width

@@ -91,7 +91,7 @@ class Bench:
     def read(
         self, document: shards.Document, caution: VerifierCaution, memory: Memory | None = None, *, own: bool = True
     ) -> list[tuple[shards.Sample, Reading]]:
-        """Return the readings of all lines; with ``memory``, of words of earlier pages (all its words if not ``own``)."""
+        """Return the readings of all lines, with the words of ``memory``: of earlier pages if ``own``, else all."""
         verifier = DraftVerifier(self.model, self.characters, caution)
         read: list[tuple[shards.Sample, Reading]] = []
         before: Sequence[int] = ()

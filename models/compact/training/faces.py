@@ -111,7 +111,9 @@ def _is_odd(name: str) -> bool:
 
 def _some(faces: tuple[Face, ...], fonts: Path) -> tuple[Face, ...]:
     if not faces:
-        raise FileNotFoundError(f"no suitable font in {fonts} or {DEBIAN_FONTS}; run models/compact/training/install_fonts.sh")
+        raise FileNotFoundError(
+            f"no suitable font in {fonts} or {DEBIAN_FONTS}; run models/compact/training/install_fonts.sh"
+        )
     return faces
 
 

@@ -20,8 +20,8 @@ from models.compact.onnx_weights import BLANK_CLASS
 from models.compact.recognizer import LineRecognizer
 from models.compact.training import shards
 from models.compact.training.align import align
-from models.compact.training.draw import draw_document
 from models.compact.training.degrade import Image
+from models.compact.training.draw import draw_document
 from models.compact.training.leaks import read_leaks
 from models.compact.training.text import Corpus, Language, LineText
 from models.sr_swa.protocol import EncodedLine
@@ -53,7 +53,7 @@ class Reader:
         ids = np.asarray([self.ids.get(character, BLANK_CLASS) for character in text.written], np.int32)
         distance = Levenshtein.distance(text.written, self.recognizer.text(line.draft_ids))
         usable = BLANK_CLASS not in ids and len(ids) <= len(line.frames)
-        usable = usable and distance <= UNREADABLE_RATIO * max(1, len(ids)) or not len(ids)
+        usable = (usable and distance <= UNREADABLE_RATIO * max(1, len(ids))) or not len(ids)
         frames = align(self._scores(line, ids)) if usable else np.zeros(len(ids), np.int32)
         return shards.Sample(line, ids, frames, page, severity, text.kind, bool(usable))
 
@@ -65,7 +65,9 @@ class Reader:
         return np.asarray(line.frames.astype(np.float32) @ weight[states].T + bias[states], np.float32)
 
 
-def make_document(number: int, corpora: dict[Language, Corpus], fonts: Path, reader: Reader, seed: int) -> shards.Document:
+def make_document(
+    number: int, corpora: dict[Language, Corpus], fonts: Path, reader: Reader, seed: int
+) -> shards.Document:
     """Compose, draw, read and align document ``number``."""
     language = LANGUAGE_CYCLE[number % len(LANGUAGE_CYCLE)]
     corpus = corpora[language]

@@ -36,7 +36,8 @@ def main() -> None:
             all_of_it = Corpus(options.data / language, language, held_out=held_out)
             kept = Corpus(options.data / language, language, held_out=held_out, drop=leaks)
             part = "held out" if held_out else "training"
-            print(f"{language} {part}: {all_of_it.paragraphs - kept.paragraphs} of {all_of_it.paragraphs} paragraphs dropped")
+            dropped = all_of_it.paragraphs - kept.paragraphs
+            print(f"{language} {part}: {dropped} of {all_of_it.paragraphs} paragraphs dropped")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ FRAME_NOISE = 0.05
 PADDING = -1
 LINES_OF_A_STEP = 12
 """Lines that follow one another; more of them make a step dearer than better at the start of a training."""
+HEAD_CLASSES = 18710
 RANDOM_CLASSES = 600
 """Classes drawn at random beside those of the step, for the sampled softmax."""
 
@@ -130,7 +131,7 @@ def _classes(
 ) -> torch.Tensor:
     """Return the classes of the sampled softmax, the end first."""
     seen = np.concatenate([sample.line.top_ids[:, :4].ravel() for sample in samples])
-    drawn = rng.integers(1, 18710, RANDOM_CLASSES)
+    drawn = rng.integers(1, HEAD_CLASSES, RANDOM_CLASSES)
     every = np.unique(np.concatenate((target.ravel(), seen, np.asarray(frequent), drawn)))
     return torch.from_numpy(np.concatenate(([END_CLASS], every[every > END_CLASS])).astype(np.int64))
 

@@ -83,7 +83,9 @@ def load(path: Path) -> Document:
         about = json.loads(file.metadata()["document"])
         data = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if about["schema"] != SCHEMA:
-        raise ValueError(f"{path} has schema {about['schema']}, expected {SCHEMA}; delete the folder and generate again")
+        raise ValueError(
+            f"{path} has schema {about['schema']}, expected {SCHEMA}; delete the folder and generate again"
+        )
     samples = tuple(_samples(data, about["samples"]))
     return Document(about["number"], about["language"], about["historical"], about["style"], samples)
 

@@ -31,12 +31,97 @@ HISTORICAL_RATE = 0.5
 """Share of German and French documents in the spelling of the 16th to 18th century."""
 
 _FOLDED = str.maketrans({"„": "“", "‚": "‘", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "ſ": "s"})
-_SYLLABLES = (
-    "ba be bor bran cal can cor dan der dor el en fal fen gar ger gil hal har hol il in jor kel kin lan lar len lin "
-    "mal mar mer mor nal nor or pel per quin ral ran rel ros sal sel ser sor tal tan ter thor ul ur val ver vin wal "
-    "wen wil yor zan zel"
-).split()
-_ENDINGS = "a by den dorf e er ett ford ham in ing is ley mann more off on ot ridge sen son stein ton ville well".split()
+_SYLLABLES = [
+    "ba",
+    "be",
+    "bor",
+    "bran",
+    "cal",
+    "can",
+    "cor",
+    "dan",
+    "der",
+    "dor",
+    "el",
+    "en",
+    "fal",
+    "fen",
+    "gar",
+    "ger",
+    "gil",
+    "hal",
+    "har",
+    "hol",
+    "il",
+    "in",
+    "jor",
+    "kel",
+    "kin",
+    "lan",
+    "lar",
+    "len",
+    "lin",
+    "mal",
+    "mar",
+    "mer",
+    "mor",
+    "nal",
+    "nor",
+    "or",
+    "pel",
+    "per",
+    "quin",
+    "ral",
+    "ran",
+    "rel",
+    "ros",
+    "sal",
+    "sel",
+    "ser",
+    "sor",
+    "tal",
+    "tan",
+    "ter",
+    "thor",
+    "ul",
+    "ur",
+    "val",
+    "ver",
+    "vin",
+    "wal",
+    "wen",
+    "wil",
+    "yor",
+    "zan",
+    "zel",
+]
+_ENDINGS = [
+    "a",
+    "by",
+    "den",
+    "dorf",
+    "e",
+    "er",
+    "ett",
+    "ford",
+    "ham",
+    "in",
+    "ing",
+    "is",
+    "ley",
+    "mann",
+    "more",
+    "off",
+    "on",
+    "ot",
+    "ridge",
+    "sen",
+    "son",
+    "stein",
+    "ton",
+    "ville",
+    "well",
+]
 _RANDOM_LATIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,;:-'&()"
 
 
@@ -69,7 +154,9 @@ class Corpus:
         """Read the texts; paragraphs whose 8-grams (see ``leaks``) are in ``drop`` are left out."""
         files = sorted(folder.glob("*.txt"))
         if not files:
-            raise FileNotFoundError(f"{folder} holds no *.txt; --data needs one folder of public-domain text a language")
+            raise FileNotFoundError(
+                f"{folder} holds no *.txt; --data needs one folder of public-domain text a language"
+            )
         self.language = language
         self.held_out = held_out
         parts = [_part(file.read_text("utf-8"), held_out) for file in files]

@@ -160,7 +160,9 @@ def validate(model: CompactDecoder, documents: Sequence[shards.Document]) -> tup
             lesson = lessons.prepare(document, None, rng, noisy=False, frequent=())
             if lesson is None:
                 continue
-            logs = model.log_probabilities(model.write(model.look(lesson.batch), lesson.prefix, lesson.places), lesson.classes)
+            logs = model.log_probabilities(
+                model.write(model.look(lesson.batch), lesson.prefix, lesson.places), lesson.classes
+            )
             asked = lesson.target != PADDING
             place = torch.searchsorted(lesson.classes, lesson.target.clamp_min(0))
             summed += float(F.nll_loss(logs[asked], place[asked], reduction="sum"))
@@ -190,7 +192,7 @@ def _next_lesson(training: Training, folder: Path, frequent: Sequence[int]) -> L
 
 
 def _frequent(documents: Sequence[shards.Document]) -> list[int]:
-    counts = np.zeros(18710, np.int64)
+    counts = np.zeros(lessons.HEAD_CLASSES, np.int64)
     for document in documents:
         for sample in document.samples:
             np.add.at(counts, sample.target_ids, 1)
@@ -221,7 +223,9 @@ def main() -> None:
     if checkpoint.exists():
         training.restore(checkpoint)
     options.curves.mkdir(parents=True, exist_ok=True)
-    held_out = [shards.load(p) for p in sorted((options.cache / "held_out").glob("*.safetensors"))[:VALIDATION_DOCUMENTS]]
+    held_out = [
+        shards.load(p) for p in sorted((options.cache / "held_out").glob("*.safetensors"))[:VALIDATION_DOCUMENTS]
+    ]
     frequent = _frequent(held_out)
     deadline = time.monotonic() + 60 * options.minutes
     run(training, options.cache, options.curves, held_out, frequent, deadline)

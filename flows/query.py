@@ -1,0 +1,62 @@
+"""``tomeflow query``: SQL over the warehouse's export, so that nobody waits for a run or disturbs it."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from data_contracts.errors import ConfigError
+from data_contracts.warehouse import open_export
+from tasks.validate import EXPORT_FOLDER
+
+WIDEST_CELL = 60
+
+
+def run_query(output: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return column names and rows of ``sql`` over the export below ``output``.
+
+    Raises:
+        ConfigError: the statement is wrong; the message is the database's, with the tables there are.
+        StorageUnavailable: there is no export.
+    """
+    import duckdb
+
+    connection = open_export(output / ".tomeflow" / EXPORT_FOLDER)
+    try:
+        result = connection.execute(sql)
+        return [column[0] for column in result.description or []], result.fetchall()
+    except duckdb.Error as error:
+        names = ", ".join(row[0] for row in connection.execute("SHOW TABLES").fetchall())
+        raise ConfigError(f"{error}. Tables and views: {names}.") from None
+    finally:
+        connection.close()
+
+
+def as_table(columns: list[str], rows: list[tuple[Any, ...]]) -> str:
+    """Return the rows for people, in aligned columns; long cells are cut."""
+    cells = [columns, *([_cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells
+    )
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
+    return text if len(text) <= WIDEST_CELL else f"{text[: WIDEST_CELL - 1]}…"
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run ``tomeflow query`` with parsed ``options`` (``output``, ``sql``, ``form``) and return the exit code."""
+    columns, rows = run_query(Path(options.output), options.sql)
+    if options.form == "json":
+        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, ensure_ascii=False))
+    elif options.form == "csv":
+        csv.writer(sys.stdout).writerows([columns, *rows])
+    else:
+        print(as_table(columns, rows))
+    return 0

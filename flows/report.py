@@ -1,0 +1,167 @@
+"""``tomeflow report``: one HTML file about one document, for the person who has to trust it.
+
+Self-contained: no script, no file and no font of anybody else; text of the document is escaped, and the page
+itself forbids scripts, so that what stands on a scanned page can do nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data_contracts.errors import ConfigError, StorageUnavailable
+from data_contracts.jsonl import read_pages
+from data_contracts.result import Line, PageResult
+from data_contracts.verdict import Verdict
+from data_contracts.warehouse import open_export
+from flows.line_crops import crop_lines
+from flows.plot_svg import line_plot
+from flows.settings import WORK_FOLDER_NAME
+from tasks import storage
+from tasks.publish import FILE_NAMES, MANIFEST
+from tasks.validate import EXPORT_FOLDER, QUARANTINE_FOLDER, read_verdict
+
+REPORT_FILE = "report.html"
+TEMPLATE = Path(__file__).with_name("report.html.j2")
+WORST_LINES = 20
+BYTES_PER_MB = 1e6
+
+
+@dataclass(frozen=True)
+class WorstLine:
+    """A line that was read with little confidence, beside its picture."""
+
+    page_number: int
+    line: Line
+    picture: str | None
+
+
+@dataclass(frozen=True)
+class PageFigures:
+    """What the plots show of one page."""
+
+    confidence: float | None
+    hit_ratio: float | None
+
+
+def write_report(folder: Path) -> Path:
+    """Write ``report.html`` into the document's ``folder`` (on the shelf or in quarantine) and return its path.
+
+    Raises:
+        ConfigError: ``folder`` holds no document, or one without pages.jsonl.
+        StorageUnavailable: the report cannot be written.
+    """
+    manifest, pages_file = _manifest(folder), folder / FILE_NAMES["jsonl"]
+    if not pages_file.is_file():
+        raise ConfigError(f"{folder} has no {pages_file.name}: run again with --format that includes jsonl.")
+    work = folder.parents[1] if folder.parent.name == QUARANTINE_FOLDER else folder.parent / WORK_FOLDER_NAME
+    verdict = _verdict(work, manifest)
+    figures, worst = _sweep(read_pages(pages_file))
+    html = _render(
+        manifest=manifest,
+        is_published=folder.parent.name != QUARANTINE_FOLDER,
+        verdict=verdict,
+        plots=_plots(figures, _timings(work, manifest), verdict),
+        worst=_with_pictures(folder / FILE_NAMES["pdf"], manifest["selected_pages"], worst),
+        damaged=_damaged_files(folder, manifest),
+    )
+    storage.write_bytes(str(folder / REPORT_FILE), html.encode())
+    return folder / REPORT_FILE
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{folder} holds no published document: name OUT/<document>.") from None
+    return manifest
+
+
+def _verdict(work: Path, manifest: Mapping[str, Any]) -> Verdict | None:
+    """Return the verdict on just this reading; None if this document was never judged as it is here."""
+    try:
+        verdict = read_verdict(work, manifest["document"]["document_id"])
+    except ConfigError:
+        return None
+    return verdict if verdict.config_sha256 == manifest["config_sha256"] else None
+
+
+def _sweep(pages: Iterable[PageResult]) -> tuple[dict[int, PageFigures], list[tuple[PageResult, Line]]]:
+    """Return the figures of all pages and the lines of least confidence, the worst first."""
+    figures: dict[int, PageFigures] = {}
+    worst: list[tuple[float, int, int, PageResult, Line]] = []
+    for page in pages:
+        figures[page.page_number] = PageFigures(page.confidence, page.metrics.hit_ratio)
+        for line_number, line in enumerate(page.lines):
+            entry = (-line.confidence, -page.page_number, -line_number, page, line)
+            if len(worst) < WORST_LINES:
+                heapq.heappush(worst, entry)
+            elif entry[:3] > worst[0][:3]:
+                heapq.heapreplace(worst, entry)
+    return figures, [(page, line) for *_, page, line in sorted(worst, key=lambda entry: entry[:3], reverse=True)]
+
+
+def _with_pictures(pdf: Path, selected: list[int], worst: list[tuple[PageResult, Line]]) -> list[WorstLine]:
+    places = {page_number: position for position, page_number in enumerate(selected, start=1)}
+    pictures = crop_lines(pdf, [(places[page.page_number], page, line.box) for page, line in worst])
+    return [WorstLine(page.page_number, line, picture) for (page, line), picture in zip(worst, pictures, strict=True)]
+
+
+def _timings(work: Path, manifest: Mapping[str, Any]) -> list[tuple[int, float | None, int | None]]:
+    """Return (page number, decode time [ms], peak memory [bytes]) as the warehouse's export has them."""
+    try:
+        connection = open_export(work / EXPORT_FOLDER)
+    except StorageUnavailable:
+        return []
+    try:
+        rows: list[tuple[int, float | None, int | None]] = connection.execute(
+            "SELECT page_number, decode_ms, peak_memory_bytes FROM pages "
+            "WHERE document_sha256 = ? AND config_sha256 = ? ORDER BY page_number",
+            [manifest["document"]["sha256"], manifest["config_sha256"]],
+        ).fetchall()
+        return rows
+    finally:
+        connection.close()
+
+
+def _plots(
+    figures: Mapping[int, PageFigures],
+    timings: list[tuple[int, float | None, int | None]],
+    verdict: Verdict | None,
+) -> list[tuple[str, str]]:
+    """Return (title, SVG) of every plot that has something to show."""
+    marked = [page.page_number for page in verdict.quarantined] if verdict else []
+    plots = [
+        ("Confidence", line_plot({n: page.confidence for n, page in figures.items()}, "", marked)),
+        ("Hits among fetched references", line_plot({n: page.hit_ratio for n, page in figures.items()}, "", marked)),
+        ("Decoding time", line_plot({n: ms for n, ms, _ in timings}, "ms", marked)),
+        ("Peak memory", line_plot({n: peak / BYTES_PER_MB if peak else None for n, _, peak in timings}, "MB", marked)),
+    ]
+    return [(title, svg) for title, svg in plots if svg]
+
+
+def _damaged_files(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Return the listed files that are missing or not what was written."""
+    files = manifest["files"].items()
+    return [name for name, said in files if not storage.exists_with_sha256(str(folder / name), said["sha256"])]
+
+
+def _render(**fields: Any) -> str:
+    import jinja2
+    from markupsafe import Markup
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    plots = [(title, Markup(svg)) for title, svg in fields.pop("plots")]  # numbers and constants only
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    return template.render(plots=plots, **fields)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run ``tomeflow report`` with parsed ``options`` (``folder``) and return the exit code."""
+    print(write_report(Path(options.folder).resolve()))
+    return 0

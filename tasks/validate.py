@@ -1,0 +1,171 @@
+"""The gate before publishing: what must hold of a reading is judged, and what fails is kept back with its reasons.
+
+A page with a critical failure is quarantined; a document with too many of them, or with a failure of its own,
+does not go to the shelf: its outputs go to the quarantine folder beside its verdict, and a person may release it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from data_contracts.config import QualityConfig, ReadingConfig
+from data_contracts.document import DocumentRef
+from data_contracts.errors import ConfigError, ContractViolated
+from data_contracts.page_facts import gather_document_facts, gather_page_facts
+from data_contracts.result import GateStatus, PageResult, PageTimings
+from data_contracts.suites import evaluate_document, evaluate_pages
+from data_contracts.verdict import Evaluation, QuarantinedPage, Release, Verdict
+from data_contracts.warehouse import (
+    add_releases,
+    export_warehouse,
+    low_confidence_rows,
+    open_warehouse,
+    read_releases,
+    replace_quality,
+)
+from tasks import storage
+
+WAREHOUSE_FILE = "warehouse.duckdb"
+EXPORT_FOLDER = "export"
+QUARANTINE_FOLDER = "quarantine"
+VERDICTS_FOLDER = "verdicts"
+VERDICT_FILE = "verdict.json"
+
+
+def validate_document(
+    work: Path,
+    document: DocumentRef,
+    reading: ReadingConfig,
+    quality: QualityConfig,
+    run_id: str,
+    selected: Sequence[int],
+    pages: Callable[[], Iterable[PageResult]],
+    timings: Iterable[PageTimings],
+) -> Verdict:
+    """Judge the readings of ``document`` and write the verdict to the warehouse, its export and the verdicts folder.
+
+    ``pages`` is called once and read page by page. Pages that a person released keep their reasons and count as
+    published. A quarantine of an earlier run is emptied when the document passes.
+
+    Raises:
+        StorageUnavailable: the warehouse or the verdict cannot be written.
+    """
+    low_lines: list[dict[str, Any]] = []
+    facts = gather_page_facts(_watched(pages(), quality, low_lines))
+    timed = {timing.page_number: timing for timing in timings}
+    evaluations = (
+        *evaluate_document(gather_document_facts(selected, facts, timed), quality),
+        *evaluate_pages(facts, quality),
+    )
+    with open_warehouse(work / WAREHOUSE_FILE) as connection:
+        verdict = Verdict(
+            document_id=document.document_id,
+            document_sha256=document.sha256,
+            config_sha256=reading.sha256,
+            run_id=run_id,
+            quality_version=quality.version,
+            max_quarantined_ratio=quality.max_quarantined_ratio,
+            selected_pages=len(selected),
+            failing_pages=_failing_pages(evaluations),
+            evaluations=evaluations,
+            releases=tuple(read_releases(connection, document.sha256, reading.sha256)),
+        )
+        replace_quality(connection, verdict, facts, low_lines)
+    export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)
+    write_verdict(work, verdict)
+    if verdict.is_publishable:
+        shutil.rmtree(quarantine_folder(work, document.document_id), ignore_errors=True)
+    return verdict
+
+
+def _watched(
+    pages: Iterable[PageResult], quality: QualityConfig, low_lines: list[dict[str, Any]]
+) -> Iterator[PageResult]:
+    """Yield ``pages`` and note their doubtful lines on the way: a reading is only held while it passes."""
+    for page in pages:
+        low_lines.extend(low_confidence_rows(page, quality.low_line_confidence))
+        yield page
+
+
+def _failing_pages(evaluations: Iterable[Evaluation]) -> tuple[QuarantinedPage, ...]:
+    reasons: dict[int, list[str]] = {}
+    for evaluation in evaluations:
+        if evaluation.severity == "critical":
+            for page in evaluation.pages:
+                reasons.setdefault(page.page_number, []).append(f"{evaluation.expectation}: {page.reason}")
+    return tuple(QuarantinedPage(page_number=number, reasons=tuple(reasons[number])) for number in sorted(reasons))
+
+
+def quarantine_folder(work: Path, document_id: str) -> Path:
+    """Return where the outputs of a document that fails are kept."""
+    return work / QUARANTINE_FOLDER / document_id
+
+
+def publish_root(output: str, work: Path, verdict: Verdict) -> str:
+    """Return the folder below which the document's folder is to be written: the shelf or the quarantine."""
+    return output if verdict.is_publishable else str(work / QUARANTINE_FOLDER)
+
+
+def require_publishable(work: Path, verdict: Verdict) -> None:
+    """Put the reasons beside the outputs of a document that fails, and say so.
+
+    Raises:
+        ContractViolated: the document fails; the message names every reason, and what to do.
+    """
+    if verdict.is_publishable:
+        return
+    folder = quarantine_folder(work, verdict.document_id)
+    storage.write_bytes(str(folder / VERDICT_FILE), verdict.model_dump_json(indent=2).encode())
+    raise ContractViolated(
+        f"{verdict.summary}. Nothing was published; outputs and reasons are in {folder}. Look at the pages, then scan "
+        f"them again, or overrule with: tomeflow release {verdict.document_id} --pages LIST --why REASON"
+    )
+
+
+def write_verdict(work: Path, verdict: Verdict) -> None:
+    """Write the verdict where the report and the release find it."""
+    storage.write_bytes(str(verdict_path(work, verdict.document_id)), verdict.model_dump_json(indent=2).encode())
+
+
+def verdict_path(work: Path, document_id: str) -> Path:
+    """Return the place of the document's latest verdict."""
+    return work / VERDICTS_FOLDER / f"{document_id}.json"
+
+
+def read_verdict(work: Path, document_id: str) -> Verdict:
+    """Return the latest verdict on a document.
+
+    Raises:
+        ConfigError: there is none; the message lists the documents that have one.
+    """
+    path = verdict_path(work, document_id)
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in path.parent.glob("*.json"))) or "none"
+        raise ConfigError(f"no verdict on a document {document_id!r} below {work}; there are verdicts on: {known}.")
+    return Verdict.model_validate_json(path.read_bytes())
+
+
+def record_releases(work: Path, verdict: Verdict, releases: Sequence[Release]) -> Verdict:
+    """Add ``releases`` to the verdict, in the warehouse, its export and the verdicts folder; return the new verdict.
+
+    Raises:
+        StorageUnavailable: the warehouse or the verdict cannot be written.
+    """
+    released = verdict.model_copy(update={"releases": (*verdict.releases, *releases)})
+    with open_warehouse(work / WAREHOUSE_FILE) as connection:
+        add_releases(connection, released, releases)
+    export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)
+    write_verdict(work, released)
+    return released
+
+
+def verdict_fields(verdict: Verdict) -> Mapping[str, Any]:
+    """Return what the manifest says of the gate: a function of the reading and of people's releases alone."""
+    return {
+        "quality_version": verdict.quality_version,
+        "quarantined_pages": [page.page_number for page in verdict.quarantined],
+        "released_pages": [n for n, status in verdict.gate_statuses().items() if status is GateStatus.RELEASED],
+    }

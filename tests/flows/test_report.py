@@ -1,0 +1,133 @@
+"""The report says the verdict first, shows every doubtful line, and lets nothing of the document become code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.judged import judge_document, prose_page
+from support.readings import blank_page, text_page
+
+from data_contracts.errors import ConfigError
+from data_contracts.result import PageResult
+from flows.line_crops import before_rotation
+from flows.plot_svg import line_plot
+from flows.release import release_pages
+from flows.report import WORST_LINES, write_report
+
+
+def report_on(tmp_path: Path, pages: list[PageResult]) -> str:
+    _, folder = judge_document(tmp_path / "out", pages)
+    return write_report(folder).read_text(encoding="utf-8")
+
+
+def unsure(page: PageResult, confidence: float) -> PageResult:
+    lines = (page.lines[0].model_copy(update={"confidence": confidence}), *page.lines[1:])
+    return page.model_copy(update={"lines": lines})
+
+
+def test_the_verdict_and_its_reasons_come_before_everything_else(tmp_path: Path) -> None:
+    html = report_on(tmp_path, [blank_page(n) if n in (4, 8) else prose_page(n) for n in range(1, 13)])
+    body = html[html.index("<body>") :]
+    places = [body.index(text) for text in ("Kept back", "2 of 12 pages are quarantined", "page 4</th>", "Every page")]
+    assert places == sorted(places)
+    assert "printed page 4 belongs there" in body
+
+
+def test_a_release_stands_beside_its_reason(tmp_path: Path) -> None:
+    verdict, _ = judge_document(
+        tmp_path / "out", [blank_page(n) if n in (4, 8) else prose_page(n) for n in range(1, 13)]
+    )
+    release_pages(str(tmp_path / "out"), verdict.document_id, "4,8", "blank in print", "Ada <Lovelace>")
+    html = write_report(tmp_path / "out" / verdict.document_id).read_text(encoding="utf-8")
+    assert "every check that stops a page has passed" in html
+    assert "released by Ada &lt;Lovelace&gt; on 20" in html
+
+
+def test_the_worst_lines_are_shown_with_their_pictures_worst_first(tmp_path: Path) -> None:
+    pages = [unsure(prose_page(n), 0.6 + n / 100) for n in range(1, 31)]
+    html = report_on(tmp_path, pages)
+    shown = [int(page) for page in re.findall(r"page (\d+), confidence", html)]
+    assert shown == list(range(1, WORST_LINES + 1))
+    assert len(re.findall(r'src="data:image/jpeg;base64,[A-Za-z0-9+/=]{200,}"', html)) == WORST_LINES
+
+
+def test_a_damaged_output_is_named(tmp_path: Path) -> None:
+    _, folder = judge_document(tmp_path / "out", [prose_page(n) for n in range(1, 7)])
+    (folder / "document.txt").write_text("something else")
+    assert "Damaged on the shelf" in write_report(folder).read_text(encoding="utf-8")
+
+
+def test_it_needs_a_document(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no published document"):
+        write_report(tmp_path)
+
+
+def test_it_refers_to_nothing_outside_itself(tmp_path: Path) -> None:
+    html = report_on(tmp_path, [prose_page(n) for n in range(1, 7)])
+    assert re.findall(r"(?<![-\w])(?:src|href|url|@import)[=(\s]+[\"']?(?!data:)[^\s\"'>]+", html) == []
+    assert "<script" not in html
+
+
+def test_a_plot_leaves_gaps_marks_pages_and_holds_equal_values() -> None:
+    svg = line_plot({1: 0.5, 2: 0.6, 3: None, 4: 0.7}, "ms", marked=[2, 99])
+    assert (svg.count("<polyline"), svg.count("<circle"), svg.count('class="marked"')) == (1, 1, 1)
+    assert "nan" not in line_plot(dict.fromkeys(range(1, 9), 3.0), "MB")
+    assert line_plot({1: None}, "ms") == ""
+
+
+@pytest.mark.parametrize(
+    ("rotation", "expected"),
+    [(0, (10, 20, 30, 60)), (90, (20, 70, 60, 90)), (180, (70, 140, 90, 180)), (270, (140, 10, 180, 30))],
+)
+def test_a_box_finds_its_place_before_the_page_was_turned(rotation: int, expected: tuple[int, ...]) -> None:
+    page = text_page(["x"], size_px=(100, 200)).model_copy(update={"rotation": rotation})
+    assert before_rotation((10, 20, 30, 60), page) == expected
+
+
+ATTACKS = (
+    "<script>document.title='broken'</script>",
+    "<img src=x onerror=\"document.title='broken'\">",
+    '"><svg onload="document.title=\'broken\'">',
+    "'}};document.title='broken'//{{ 7*7 }}{% raw %}",
+    "</q></div></body><body onload=\"document.title='broken'\">",
+)
+CHROMIUM = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.mark.e2e
+def test_text_of_a_scanned_page_does_nothing_in_a_real_browser(tmp_path: Path, need_tool) -> None:  # type: ignore[no-untyped-def]
+    from playwright.sync_api import sync_playwright
+
+    chromium = need_tool("chromium")
+    pages = [unsure(text_page([attack, *(line.text for line in prose_page(n).lines)], n), 0.6)
+             for n, attack in enumerate(ATTACKS, start=1)]  # fmt: skip
+    _, folder = judge_document(tmp_path / "out", pages)
+    report = write_report(folder)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch_persistent_context(
+            str(tmp_path / "profile"),
+            executable_path=chromium,
+            args=list(CHROMIUM),
+            viewport={"width": 390, "height": 800},
+        )
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(report.as_uri())
+        assert page.title() == "book-000000000000"
+        assert [url for url in asked if not url.startswith("data:")] == [report.as_uri()]
+        assert set(ATTACKS) <= set(page.locator("q").all_text_contents())
+        assert page.locator("script, [onerror], [onload]").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        browser.close()

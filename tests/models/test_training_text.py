@@ -1,0 +1,108 @@
+"""The text of generated documents: split, spelling, names, leaks."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from models.compact.training.leaks import read_leaks
+from models.compact.training.text import (
+    LINES_OF_A_PAGE,
+    PAGES_OF_A_DOCUMENT,
+    Corpus,
+    eight_grams,
+    old_french,
+    roman,
+    with_long_s,
+)
+
+PARAGRAPHS = [
+    f"Paragraph number {n} tells of a quiet house beside river {n}, where somebody counted candles every evening."
+    for n in range(200)
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.txt").write_text("\n\n".join(PARAGRAPHS), "utf-8")
+    return tmp_path
+
+
+def written(corpus: Corpus, documents: int = 20) -> list[str]:
+    drawn = [corpus.document(random.Random(seed)) for seed in range(documents)]
+    return [line.written for document in drawn for page in document.pages for line in page]
+
+
+def names_in(texts: list[str]) -> set[str]:
+    known = set(" ".join(PARAGRAPHS).split())
+    words = {word for text in texts for word in text.split() if word.istitle() and word.isalpha() and len(word) > 4}
+    return words - known - {"Paragraph", "Chapter"}
+
+
+def test_a_document_is_a_function_of_its_seed(folder: Path) -> None:
+    corpus = Corpus(folder, "en", held_out=False)
+    assert corpus.document(random.Random(7)) == corpus.document(random.Random(7))
+    assert corpus.document(random.Random(7)) != corpus.document(random.Random(8))
+
+
+def test_a_document_has_its_pages_and_lines(folder: Path) -> None:
+    document = Corpus(folder, "en", held_out=False).document(random.Random(1))
+    assert [len(page) for page in document.pages] == [LINES_OF_A_PAGE] * PAGES_OF_A_DOCUMENT
+
+
+def test_held_out_text_and_names_are_met_nowhere_in_training(folder: Path) -> None:
+    training, held_out = (written(Corpus(folder, "en", held_out=part)) for part in (False, True))
+    numbers = {word for line in held_out for word in line.split() if word in map(str, range(184, 200))}
+    assert numbers
+    assert not names_in(training) & names_in(held_out)
+    assert names_in(training)
+    assert names_in(held_out)
+    trained = " ".join(training)
+    assert "river 199" not in trained
+
+
+def test_every_kind_of_line_occurs_and_empty_crops_say_nothing(folder: Path) -> None:
+    corpus = Corpus(folder, "en", held_out=False)
+    lines = [line for seed in range(40) for page in corpus.document(random.Random(seed)).pages for line in page]
+    kinds = {kind: sum(line.kind == kind for line in lines) / len(lines) for kind in ("running", "caption", "random", "empty")}
+    assert all(share > 0.02 for share in kinds.values()), kinds
+    assert kinds["running"] > 0.6
+    assert all(not line.shown and not line.written for line in lines if line.kind == "empty")
+
+
+def test_a_long_s_is_shown_and_a_round_one_written() -> None:
+    assert with_long_s("das Haus ist so, Gassen") == "das Haus iſt ſo, Gaſſen"
+
+
+def test_old_french_spelling() -> None:
+    assert old_french("il était une même avarice et je joue") == "il étoit vne mesme auarice & ie ioue"
+
+
+@pytest.mark.parametrize(("number", "numeral"), [(1, "I"), (4, "IV"), (39, "XXXIX"), (90, "XC"), (399, "CCCXCIX")])
+def test_roman_numerals(number: int, numeral: str) -> None:
+    assert roman(number) == numeral
+
+
+def test_a_paragraph_that_shares_an_eight_gram_with_a_book_is_dropped(folder: Path, tmp_path: Path) -> None:
+    book = tmp_path / "books" / "one"
+    book.mkdir(parents=True)
+    (book / "page_0001.gt.txt").write_text("He said: a quiet house beside river 12, where somebody counted\ncandles!", "utf-8")
+    leaks = read_leaks(tmp_path / "books")
+    assert leaks & set(eight_grams(PARAGRAPHS[12]))
+    kept = Corpus(folder, "en", held_out=False, drop=leaks)
+    assert kept.paragraphs == 0
+    assert Corpus(folder, "en", held_out=False).paragraphs > 100
+
+
+def test_seven_shared_words_are_no_leak() -> None:
+    shared = "one two three four five six seven"
+    assert not set(eight_grams(shared + " eight")) & set(eight_grams(shared + " nine"))
+
+
+def test_folders_without_text_or_truth_are_refused_with_what_they_need(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="one folder of public-domain text a language"):
+        Corpus(tmp_path, "en", held_out=False)
+    with pytest.raises(FileNotFoundError, match="a folder of books with their truth"):
+        read_leaks(tmp_path)

@@ -1,0 +1,72 @@
+"""A document that went through collect, the gate and publish, without having been read: for what comes after them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from support.readings import text_page
+from support.sources import SCAN_DPI, SCAN_SIZE_PX, scanned_pdf
+
+from data_contracts.config import QualityConfig, ReadingConfig
+from data_contracts.document import DocumentRef, StateRef
+from data_contracts.errors import ContractViolated
+from data_contracts.result import ChunkResult, PageResult, PageTimings
+from data_contracts.verdict import Verdict
+from tasks.collect import RunRecord, collect_document
+from tasks.publish import publish_document
+from tasks.validate import publish_root, require_publishable, validate_document, verdict_fields
+
+
+def prose_page(number: int, extra: Sequence[str] = ()) -> PageResult:
+    """Return a page of words that no other page has, under its own printed number."""
+    lines = [" ".join(f"word{number * 1009 + row * 31 + column}x" for column in range(3)) for row in range(12)]
+    return text_page([str(number), *lines, *extra], number, SCAN_SIZE_PX, SCAN_DPI)
+
+
+def judge_document(output: Path, pages: Sequence[PageResult], name: str = "book") -> tuple[Verdict, Path]:
+    """Collect, validate and publish ``pages``; return the verdict and the folder that the outputs are in."""
+    work, reading = output / ".tomeflow", ReadingConfig()
+    source = scanned_pdf(output.parent / f"{name}.pdf", pages=len(pages))
+    document = DocumentRef(
+        document_id=f"{name}-000000000000",
+        uri=str(source),
+        sha256=name.ljust(64, "0"),
+        page_count=len(pages),
+        kind="pdf",
+    )
+    run = RunRecord(
+        run_id=f"run-{name}",
+        model_fingerprint="fake",
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        seconds=1,
+        selected_pages=len(pages),
+        peak_memory_bytes=1,
+    )
+    timings = [PageTimings(page_number=p.page_number, decode_ms=300, peak_memory_bytes=10**9) for p in pages]
+    state = StateRef(uri="states/x", sha256="1" * 64, size_bytes=1, next_page_number=len(pages) + 1)
+    chunk = ChunkResult(pages=tuple(pages), state=state)
+    collect_document(work / "warehouse.duckdb", document, reading, run, [(chunk, timings)])
+    selected = [page.page_number for page in pages]
+    verdict = validate_document(
+        work, document, reading, QualityConfig(), run.run_id, selected, lambda: iter(pages), timings
+    )
+    fields = {
+        "config": reading.model_dump(mode="json"),
+        "config_sha256": reading.sha256,
+        "model_fingerprint": "fake",
+        "versions": {"tomeflow": "0"},
+        "gate": verdict_fields(verdict),
+    }
+    folder = Path(publish_root(str(output), work, verdict)) / document.document_id
+    publish_document(
+        document, source, lambda: iter(pages), folder, ("txt", "pdf", "jsonl"), fields, run.model_dump(mode="json")
+    )
+    if not verdict.is_publishable:
+        try:
+            require_publishable(work, verdict)
+        except ContractViolated:
+            return verdict, folder
+        raise AssertionError("a document that fails was let through")
+    return verdict, folder

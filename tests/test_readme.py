@@ -1,0 +1,31 @@
+"""The README speaks of what there is."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from data_contracts.config_table import with_table
+from data_contracts.errors import TomeflowError
+from flows.cli import _parser
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def test_the_configuration_table_is_up_to_date() -> None:
+    assert with_table(README) == README, "make fix writes it"
+
+
+def test_every_command_is_described() -> None:
+    (commands,) = (action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction))
+    missing = [name for name in commands.choices if f"tomeflow {name}" not in README]
+    assert not missing
+
+
+def test_every_exit_code_is_listed() -> None:
+    def codes(error: type[TomeflowError]) -> set[int]:
+        return {error.exit_code}.union(*(codes(child) for child in error.__subclasses__()))
+
+    table = README.split("### Exit codes")[1].split("##")[0]
+    missing = [code for code in codes(TomeflowError) if str(code) not in table]
+    assert not missing
