@@ -88,7 +88,7 @@ class VlmConfig(_Config):
         3072, ge=16, le=16384, description="output at which a page is cut off and reported as truncated [tokens]"
     )
     sink_tokens: int | None = Field(
-        None, ge=0, le=64, description="first tokens that are never evicted; empty: all before the page [tokens]"
+        None, ge=0, le=64, description="of the tokens before a page, those held once and for good; empty: all of them [tokens]"
     )
     draft_tokens: int = Field(
         0, ge=0, le=64, description="outputs drafted by the compact model and verified in one pass; 0: none [tokens]"

@@ -7,6 +7,7 @@ fails; severity is therefore read expectation by expectation, and what follows f
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -156,12 +157,13 @@ def _validate(
 
 
 def _great_expectations() -> Any:
-    """Import the library (some seconds, once) without its telemetry and its deprecation warnings about itself."""
+    """Import the library (some seconds, once) without its telemetry, its chatter and its own deprecations."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read when the library is imported
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         import great_expectations as gx
         import great_expectations.expectations  # the same warnings
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
     return gx
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from data_contracts.errors import ModelUnavailable
 from flows.degradation import AS_IS, Degradation, degrade, load_degradations
-from flows.rival_readers import Tesseract
+from flows.rival_readers import TESSERACT_MODELS, Tesseract
 
 if TYPE_CHECKING:
     from data_contracts.config import ReadingConfig
@@ -35,6 +35,8 @@ LEAST_CHARACTERS = 4
 CROP_BORDER_PX = 12
 """White around a line, without which Tesseract misses characters at the edge."""
 TESSERACT_SECONDS_A_PAGE = 900
+ENGLISH = "eng"
+"""For a book whose name says no language."""
 
 
 class PageShelf:
@@ -73,13 +75,11 @@ class PageShelf:
         if not path.is_file():
             page = self.encoded(page_number, degradation)
             upright = np.rot90(self._image(page_number, degradation).pixels, -page.rotation // 90)
-            text = read_lines_with_tesseract(upright, page.lines, self._tesseract.language_model)
+            text = read_lines_with_tesseract(upright, page.lines, TESSERACT_MODELS.get(self._book.name[:2], ENGLISH))
             _write(path, text.encode())
         return path.read_text(encoding="utf-8")
 
     def _image(self, page_number: int, degradation: str) -> PageImage:
-        from dataclasses import replace
-
         from tasks.render import PageSource
 
         with PageSource(self._book / f"{self._book.name}.pdf", "pdf", self._reading.render) as source:
@@ -143,12 +143,6 @@ def consecutive(page_numbers: Sequence[int], count: int | None) -> list[int]:
         return list(page_numbers)
     start = (len(page_numbers) - count) // 2
     return list(page_numbers[start : start + count])
-
-
-def runs(page_numbers: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the stretches of ``page_numbers`` without a gap."""
-    for _, group in groupby(enumerate(page_numbers), key=lambda pair: pair[1] - pair[0]):
-        yield [number for _, number in group]
 
 
 _BORDER = ((CROP_BORDER_PX, CROP_BORDER_PX), (CROP_BORDER_PX, CROP_BORDER_PX), (0, 0))

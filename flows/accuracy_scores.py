@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from data_contracts.text import edit_distance, normalise_pair
+from data_contracts.text import edit_distance, normalise, normalise_pair
 
 RESAMPLES = 2000
 SEED = 1
@@ -131,6 +131,11 @@ def word_errors(pages: Iterable[PageErrors], readers: Collection[str]) -> dict[s
                     counts[kind].update(reader for reader in readers if place in page.missed.get(reader, ()))
             seen.update(page.word_places)
     return {kind: {"words": count["words"], **{r: count[r] for r in readers}} for kind, count in counts.items()}
+
+
+def words_in(text: str) -> set[str]:
+    """Return the words of ``text``, normalised and case-folded, without punctuation."""
+    return set(_words(normalise(text)))
 
 
 def _grouped(pages: Iterable[PageErrors], key: Callable[[PageErrors], Any]) -> list[list[PageErrors]]:

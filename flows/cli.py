@@ -24,7 +24,12 @@ _BENCHMARKS = {"kv": "flows.benchmark", "eyes": "flows.benchmark_eyes"}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; a known error is one line on standard error."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    if options.command is _bench:
+        options.rest = rest  # each benchmark knows its own arguments
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     from data_contracts.errors import TomeflowError
     from flows.settings import silence_telemetry
 
@@ -101,7 +106,6 @@ def _add_bench(commands: Any) -> None:
         ("eyes", "accuracy beside other readers"),
     ):
         parser = kinds.add_parser(kind, help=text, add_help=False)
-        parser.add_argument("rest", nargs=argparse.REMAINDER)
         parser.set_defaults(command=_bench, kind=kind)
 
 

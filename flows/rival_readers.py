@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from data_contracts.geometry import Quad
     from models.sr_swa.protocol import PageImage
 
-TESSERACT_THREADS = 2
-"""More make it slower."""
+TESSERACT_THREADS = 1
+"""With more they wait for one another actively, which on a busy machine makes seconds into minutes."""
 TESSERACT_SECONDS_A_PAGE = 900
 """A minute is usual for a dense page on a busy machine."""
 TESSERACT_MODELS = {"en": "eng", "fr": "fra", "de": "frk", "zh": "chi_tra_vert"}

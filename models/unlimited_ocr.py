@@ -112,8 +112,10 @@ def writing_rules(model: Any, tokenizer: Any, config: VlmConfig) -> WritingRules
     starts = () if page_start is None else (page_start,)
     settings = model.generation_config
     ends = settings.eos_token_id if settings.eos_token_id is not None else model.config.text_config.eos_token_id
+    sink_tokens = len(prompt.before) if config.sink_tokens is None else config.sink_tokens
     return WritingRules(
-        sink_ids=prompt.before if config.sink_tokens is None else prompt.before[: config.sink_tokens],
+        sink_ids=prompt.before[:sink_tokens],
+        lead_ids=prompt.before[sink_tokens:],
         prompt_ids=prompt.after,
         stop_ids=(*([ends] if isinstance(ends, int) else ends or ()), *starts),
         start_ids=starts,

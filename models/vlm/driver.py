@@ -70,6 +70,7 @@ class DecoderDriver:
         dtype: torch.dtype = self.embed.weight.dtype
         return dtype
 
+    @torch.no_grad()
     def embed_ids(self, token_ids: Sequence[int]) -> torch.Tensor:
         """Return embeddings [tokens, dim]."""
         embedded: torch.Tensor = self.embed(torch.tensor(token_ids, dtype=torch.int64, device=self.device))

@@ -62,7 +62,7 @@ class VlmReader:
         self.geometry = geometry_of(driver, rules, page_tokens)
         self.pool = SlotPool(self.geometry, pool_pages) if pool_pages else None
         self.passes = 0
-        self._driver = driver
+        self.driver = driver
         self._rules = rules
         self._adapter = adapter
         self._drafter = drafter
@@ -76,24 +76,26 @@ class VlmReader:
         """Run the page's features through the decoder into a window slot; before the first page, the sink."""
         if context.needs_sink:
             ids = self._rules.sink_ids
-            self._driver.forward(self._driver.embed_ids(ids).unsqueeze(0), [context.open_sink(len(ids))], logits_of=0)
+            self.driver.forward(self.driver.embed_ids(ids).unsqueeze(0), [context.open_sink(len(ids))], logits_of=0)
         assert page.features is not None, f"page {page.page_number} was encoded by another model"
-        features = page.features.to(self._driver.device, self._driver.dtype)
+        features = page.features.to(self.driver.device, self.driver.dtype)
+        if self._rules.lead_ids:
+            features = torch.cat([self.driver.embed_ids(self._rules.lead_ids), features])
         residual = self._adapter.residual_positions(page)
         step = context.open_page(page.page_number, len(features))
-        self._driver.forward(features.unsqueeze(0), [step], logits_of=0, residual_positions=residual)
+        self.driver.forward(features.unsqueeze(0), [step], logits_of=0, residual_positions=residual)
         return context.page_block(page.page_number)
 
     def decode(self, page: EncodedPage, context: AttentionContext) -> Decoding:
         """Write the page."""
         writer = self._writer(page, context)
-        step_ms = write_page(self._driver, writer, time.perf_counter)
+        step_ms = write_page(self.driver, writer, time.perf_counter)
         return self._decoding(page, writer, step_ms)
 
     def decode_together(self, pages: Sequence[EncodedPage], contexts: Sequence[AttentionContext]) -> list[Decoding]:
         """Write one page of several documents in shared passes; each reads as it would alone."""
         writers = [self._writer(page, context) for page, context in zip(pages, contexts, strict=True)]
-        write_together(self._driver, writers)
+        write_together(self.driver, writers)
         return [self._decoding(page, writer, ()) for page, writer in zip(pages, writers, strict=True)]
 
     def _writer(self, page: EncodedPage, context: AttentionContext) -> PageWriter:
@@ -115,12 +117,12 @@ class VlmReader:
 
 
 def geometry_of(driver: DecoderDriver, rules: WritingRules, page_tokens: int) -> Geometry:
-    """Return the shape of a decoder's memory under ``rules``."""
+    """Return the shape of a decoder's memory under ``rules``; ``page_tokens`` are the visual tokens of a page."""
     return Geometry(
         layers=driver.layers,
         kv_heads=driver.kv_heads,
         head_dim=driver.head_dim,
-        page_tokens=page_tokens,
+        page_tokens=len(rules.lead_ids) + page_tokens,
         dtype=driver.dtype,
         device=str(driver.device),
         query_heads=driver.query_heads,

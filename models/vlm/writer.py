@@ -26,7 +26,7 @@ token."""
 
 @dataclass(frozen=True)
 class WritingRules:
-    """How a page is written. ``sink_ids`` begin a document, ``prompt_ids`` follow each page.
+    """How a page is written. ``sink_ids`` begin a document; ``lead_ids`` precede each page, ``prompt_ids`` follow it.
 
     ``start_ids`` are forced as the first outputs; any of ``stop_ids`` ends the page and is not part of it.
     ``draft_tokens`` is how many drafted outputs one pass may verify.
@@ -35,6 +35,7 @@ class WritingRules:
     sink_ids: tuple[int, ...]
     prompt_ids: tuple[int, ...]
     stop_ids: tuple[int, ...]
+    lead_ids: tuple[int, ...] = ()
     start_ids: tuple[int, ...] = ()
     max_new_tokens: int = 4096
     ngram_tokens: int = 0

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from data_contracts.errors import ConfigError, ModelUnavailable
-from flows import benchmark_vlm
+from flows import benchmark_vlm, benchmark_vlm_decoder
 
 
 @pytest.fixture(scope="module")
 def report() -> benchmark_vlm.Report:
-    setup = benchmark_vlm.Setup((4, 8), 1, "cpu", "float32", 2, 64, 2)
+    setup = benchmark_vlm_decoder.Setup((4, 8), 1, "cpu", "float32", 2, 64, 2)
     with pytest.MonkeyPatch.context() as patched:
         small = {
             "PAGE_TOKENS": 12,
@@ -22,7 +22,7 @@ def report() -> benchmark_vlm.Report:
             "DRAFT_ERROR_RATIOS": (0.0, 0.5),
         }
         for name, value in small.items():
-            patched.setattr(benchmark_vlm, name, value)
+            patched.setattr(benchmark_vlm_decoder, name, value)
         return benchmark_vlm.measure(setup)
 
 

@@ -105,7 +105,7 @@ def test_features_are_a_function_of_the_page_alone(reader: VlmReader) -> None:
 
 def scripted(reader: VlmReader, monkeypatch: pytest.MonkeyPatch, text: str, ids: Callable[[str], list[int]]) -> Any:
     """Read one page with a head that writes ``text`` whatever the decoder thinks."""
-    driver = reader._driver
+    driver = reader.driver
     vocabulary = driver.embed.weight.shape[0]
     coming = iter(ids(text))
 
@@ -170,6 +170,7 @@ def test_a_page_that_reaches_its_cap_is_truncated_never_complete(
 def test_the_size_of_the_sink_can_be_chosen(checkpoint: Path, sink_tokens: int) -> None:
     reader = load_unlimited_ocr(config(checkpoint, sink_tokens=sink_tokens))
     assert reader.geometry.sink_tokens == sink_tokens
+    assert reader.geometry.page_tokens == 21 + 1 - sink_tokens  # what is no sink stands before each page
     result = next(ContinuousDecoder(reader, CONFIG).decode([reader.encode_visual(page_image(1))]))
     assert result.page_number == 1
 

@@ -257,3 +257,12 @@ def test_no_position_grows_with_the_pages(model: Any) -> None:
         context.finish_page(decoding)
     assert len(set(positions)) == 1
     assert positions[0] < 0.25 * reader.geometry.max_positions
+
+
+def test_half_precision_keys_are_rounded_once_by_a_move(model: Any) -> None:
+    turn = tiny_reader(model).geometry.rope_theta
+    keys = torch.randn(4, 50, 8, generator=torch.Generator().manual_seed(9)).bfloat16()
+    positions = torch.arange(900, 950)
+    moved, exact = turn(positions, torch.bfloat16)(keys), turn(positions, torch.float32)(keys.float())
+    assert moved.dtype is torch.bfloat16
+    assert (moved.float() - exact).norm() <= 3e-3 * exact.norm()

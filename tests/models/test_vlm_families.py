@@ -46,7 +46,7 @@ def test_pages_one_by_one_equal_all_at_once(family: Any, implementation: str) ->
     for number in (1, 2, 3):
         context.begin_page(number)
         context.window.admit(reader.prefill(PAGES.page(number), context))
-    driver = reader._driver
+    driver = reader.driver
     prompt = driver.embed_ids(PROMPT_IDS)[None]
     ours = driver.forward(prompt, [context.open_prompt(len(PROMPT_IDS))], logits_of=len(PROMPT_IDS)).logits[0]
     assert ours.std() > 0.5
@@ -74,7 +74,7 @@ def test_places_on_several_axes_equal_those_of_the_model_itself() -> None:
     context = AttentionContext(reader.geometry, WIDE)
     context.begin_page(1)
     reader.prefill(PAGES.page(1), context)
-    driver = reader._driver
+    driver = reader.driver
     ours = driver.forward(driver.embed_ids(PROMPT_IDS)[None], [context.open_prompt(3)]).logits[0, -1]
     stock = sdpa_copy(qwen)
     states = torch.cat([PAGES.page(1).features, stock.get_input_embeddings()(torch.tensor(PROMPT_IDS))])[None]

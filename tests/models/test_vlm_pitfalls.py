@@ -105,7 +105,7 @@ def test_2_stock_r_swa_is_wrong_for_left_padded_batches_and_ours_has_no_padding(
 def test_3_several_tokens_behind_held_ones_see_all_of_them(model: Any) -> None:
     reader = tiny_reader(model)
     context, one_by_one = context_at(reader, 3), context_at(reader, 3)
-    driver, ids = reader._driver, RULES.prompt_ids
+    driver, ids = reader.driver, RULES.prompt_ids
     together = driver.forward(driver.embed_ids(ids)[None], [context.open_prompt(3)], logits_of=3).logits[0]
     singly = [driver.forward(driver.embed_ids([token])[None], [one_by_one.open_prompt(1)]).logits[0] for token in ids]
     assert (together - torch.cat(singly)).abs().max() < 1e-4
@@ -114,7 +114,7 @@ def test_3_several_tokens_behind_held_ones_see_all_of_them(model: Any) -> None:
 def test_3_attention_outside_a_flight_or_under_a_mask_is_refused(model: Any) -> None:
     reader = tiny_reader(model)
     with pytest.raises(ValueError, match="call it through DecoderDriver"):
-        reader._driver.decoder(inputs_embeds=torch.zeros(1, 3, 32))
+        reader.driver.decoder(inputs_embeds=torch.zeros(1, 3, 32))
     step = context_at(reader, 1).open_prompt(1)
     states = torch.zeros(1, 2, 1, 8)
     with pytest.raises(ValueError, match="held, not masked"):
@@ -203,8 +203,8 @@ def test_11_a_gap_of_positions_does_not_split_the_tokens_into_documents(model: A
         context = AttentionContext(reader.geometry, config)
         context.begin_page(1)
         reader.prefill(PAGES.page(1), context)
-        embeddings = reader._driver.embed_ids(RULES.prompt_ids)[None]
-        logits.append(reader._driver.forward(embeddings, [context.open_prompt(3)]).logits)
+        embeddings = reader.driver.embed_ids(RULES.prompt_ids)[None]
+        logits.append(reader.driver.forward(embeddings, [context.open_prompt(3)]).logits)
     assert (logits[0] - logits[1]).abs().max() < 1e-4
 
 
@@ -272,12 +272,12 @@ def test_a_rotation_that_cannot_be_chained_fails_its_test_whatever_it_is_called(
 def test_a_model_that_turns_its_keys_by_other_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     other = tiny_unlimited_ocr()
     reader = tiny_reader(other)
-    adapter = reader._driver.rope
+    adapter = reader.driver.rope
     plain = adapter._apply
     monkeypatch.setattr(adapter, "_apply", lambda q, k, cos, sin: plain(q.flip(-1), k.flip(-1), cos, sin))
     other.get_decoder().set_attn_implementation("sdpa")
     with pytest.raises(ModelUnavailable, match="differ by"):
-        reader._driver._check_rotation()
+        reader.driver._check_rotation()
 
 
 def test_the_guard_bans_what_the_library_s_own_guard_bans() -> None:
