@@ -88,7 +88,10 @@ class VlmConfig(_Config):
         3072, ge=16, le=16384, description="output at which a page is cut off and reported as truncated [tokens]"
     )
     sink_tokens: int | None = Field(
-        None, ge=0, le=64, description="of the tokens before a page, those held once and for good; empty: all of them [tokens]"
+        None,
+        ge=0,
+        le=64,
+        description="of the tokens before a page, those held once and for good; empty: all of them [tokens]",
     )
     draft_tokens: int = Field(
         0, ge=0, le=64, description="outputs drafted by the compact model and verified in one pass; 0: none [tokens]"
@@ -120,7 +123,8 @@ class QualityConfig(_Config):
     check changes its meaning.
     """
 
-    version: Literal[1] = 1
+    version: Literal[1] = Field(1, description="meaning of the checks")
+    gate: bool = Field(False, description="check before publishing and keep back what fails; off until calibrated")
     max_quarantined_ratio: float = Field(
         0.05, ge=0, le=1, description="quarantined pages that a published document may have [ratio]"
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -127,7 +127,7 @@ def _judged(row: dict[str, Any], checks: Sequence[Check]) -> dict[str, Any]:
 
 
 def _validate(
-    suite_name: Literal["pages", "document"], rows: Sequence[Mapping[str, Any]], checks: Sequence[Check], key: str
+    suite_name: Literal["pages", "document"], rows: list[dict[str, Any]], checks: Sequence[Check], key: str
 ) -> Iterator[tuple[Check, list[tuple[int, Any]]]]:
     """Yield each check with the (key, value) of the rows that fail it.
 
@@ -137,13 +137,15 @@ def _validate(
     if not rows:
         return
     gx = _great_expectations()
-    import pandas as pd
+    import pyarrow as pa
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     batches = context.data_sources.add_pandas(suite_name).add_dataframe_asset(suite_name)
     suite = gx.ExpectationSuite(suite_name, expectations=[_expectation(check, n) for n, check in enumerate(checks)])
-    batch = batches.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": pd.DataFrame(rows)})
+    batch = batches.add_batch_definition_whole_dataframe("all").get_batch(
+        {"dataframe": pa.Table.from_pylist(rows).to_pandas()}
+    )
     form = {"result_format": "COMPLETE", "unexpected_index_column_names": [key]}
     outcomes = {
         result.expectation_config.meta["check"]: result for result in batch.validate(suite, result_format=form).results

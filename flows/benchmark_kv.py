@@ -231,9 +231,9 @@ class Contender:
         return (self.kv_bytes(page_number + RING_DEVICES) - self.kv_bytes(page_number)) / RING_DEVICES
 
 
-def measure_memory(setup: Setup) -> Measured:
-    """Read all pages once; return the most that was held and what was added after everything had filled."""
-    turner = PageTurner(setup, setup.layers).read_to(min(setup.full_page, setup.pages))
+def measure_memory(setup: Setup, turner: PageTurner) -> Measured:
+    """Let ``turner`` read all pages; return the most that it held and what was added after everything had filled."""
+    turner.read_to(min(setup.full_page, setup.pages))
     peak_when_full = _peak_bytes(setup)
     turner.read_to(setup.pages)
     peak = _peak_bytes(setup)
@@ -269,12 +269,12 @@ def measure_steps(setup: Setup) -> dict[int, float]:
     return median_ms({page: turner.step for page, turner in turners.items()}, setup.device)
 
 
-def measure_latency_ratio(setup: Setup) -> float | None:
-    """Return the step at the last page over that at page 80, the median over interleaved pairs; None before that."""
+def measure_latency_ratio(setup: Setup, late: PageTurner) -> float | None:
+    """Return the step of ``late``, of one layer, at the last page over that at page 80: median of interleaved pairs."""
     if setup.pages <= EARLY_PAGE:
         return None
     early = PageTurner(setup, layers=1).read_to(EARLY_PAGE)
-    late = PageTurner(setup, layers=1).read_to(setup.pages)
+    late.read_to(setup.pages)
     ratios = []
     for pair in range(setup.latency_pairs + WARM_UP_STEPS):
         first, second = (early, late) if pair % 2 else (late, early)

@@ -69,14 +69,32 @@ class Report:
         return "\n".join(lines)
 
 
-def main(arguments: Sequence[str]) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``tomeflow bench vlm``."""
+    add = parser.add_argument
+    add(
+        "--depths",
+        default=",".join(map(str, DEPTHS)),
+        metavar="LIST",
+        help="pages at which steps are timed (8,16,32,64)",
+    )
+    add("--layers", type=int, metavar="N", help="layers run, of 12 (default: 1 on a CPU, 12 on a GPU)")
+    add("--window", type=int, default=8, metavar="N", help="pages held at full resolution (default: 8)")
+    add("--text-tokens", type=int, default=TEXT_TOKENS, metavar="N", help="output tokens a page (default: 640)")
+    add("--steps", type=int, default=STEPS, metavar="N", help=f"steps timed at each depth (default: {STEPS})")
+    add("--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="where it computes (default: auto)")
+    add("--threads", type=int, metavar="N", help="threads of torch (default: its own choice)")
+    add("--json", action="store_true", help="print one JSON object and nothing else on standard output")
+
+
+def main(arguments: Sequence[str] | argparse.Namespace) -> int:
     """Run ``tomeflow bench vlm`` and return the exit code; progress goes to standard error.
 
     Raises:
         ConfigError: the arguments ask for what cannot be measured.
         ModelUnavailable: this machine has no such device, or transformers has another version.
     """
-    options = _parsed(arguments)
+    options = arguments if isinstance(arguments, argparse.Namespace) else _parsed(arguments)
     report = measure(_setup(options))
     print(json.dumps(report.as_json()) if options.json else report.as_text())
     return 0
@@ -108,20 +126,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="tomeflow bench vlm", description="A large decoder page after page: memory, steps, page turns, drafts."
     )
-    add = parser.add_argument
-    add(
-        "--depths",
-        default=",".join(map(str, DEPTHS)),
-        metavar="LIST",
-        help="pages at which steps are timed (8,16,32,64)",
-    )
-    add("--layers", type=int, metavar="N", help="layers run, of 12 (default: 1 on a CPU, 12 on a GPU)")
-    add("--window", type=int, default=8, metavar="N", help="pages held at full resolution (default: 8)")
-    add("--text-tokens", type=int, default=TEXT_TOKENS, metavar="N", help="output tokens a page (default: 640)")
-    add("--steps", type=int, default=STEPS, metavar="N", help=f"steps timed at each depth (default: {STEPS})")
-    add("--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="where it computes (default: auto)")
-    add("--threads", type=int, metavar="N", help="threads of torch (default: its own choice)")
-    add("--json", action="store_true", help="print one JSON object and nothing else on standard output")
+    add_arguments(parser)
     return parser.parse_args(arguments)
 
 

@@ -19,7 +19,7 @@ exit codes:
   1 anything else                13 not a document        33 broken checksum
 """
 
-_BENCHMARKS = {"kv": "flows.benchmark", "eyes": "flows.benchmark_eyes"}
+_BENCHMARKS = {"kv": "flows.benchmark", "eyes": "flows.benchmark_eyes", "accuracy": "flows.benchmark_accuracy"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_eval(commands)
     _add_sample(commands)
     _add_bench(commands)
+    _add_query(commands)
+    _add_report(commands)
+    _add_release(commands)
     return parser
 
 
@@ -73,6 +76,7 @@ def _add_run(commands: Any) -> None:
     run.add_argument("--top-k", type=int, metavar="N", help="far pages fetched when unsure (default: 4)")
     run.add_argument("--model", choices=["compact"], help="which model reads (default: compact)")
     run.add_argument("--format", metavar="LIST", help="of txt, pdf, jsonl (default: all)")
+    run.add_argument("--gate", action="store_true", help="check before publishing; what fails is kept back (exit 40)")
     run.add_argument("--fresh", action="store_true", help="ignore what earlier runs finished")
     run.add_argument("--json", action="store_true", help="print one JSON object and nothing else on standard output")
     run.set_defaults(command=_run)
@@ -99,14 +103,57 @@ def _add_sample(commands: Any) -> None:
 
 
 def _add_bench(commands: Any) -> None:
-    bench = commands.add_parser("bench", help="measure: memory (kv), accuracy of the eyes (eyes)")
+    bench = commands.add_parser("bench", help="measure: memory (kv), the eyes (eyes), what memory gains (accuracy)")
     kinds = bench.add_subparsers(required=True, metavar="KIND")
     for kind, text in (
         ("kv", "memory and latency of SR-SWA beside its rivals"),
         ("eyes", "accuracy beside other readers"),
+        ("accuracy", "what memory and word lists gain, on pages as they are and degraded"),
     ):
         parser = kinds.add_parser(kind, help=text, add_help=False)
         parser.set_defaults(command=_bench, kind=kind)
+
+
+def _add_query(commands: Any) -> None:
+    query = commands.add_parser("query", help="ask the warehouse: SQL over documents, runs, pages, verdicts, views")
+    query.add_argument("sql", metavar="SQL", help='such as "SELECT * FROM hit_ratio"')
+    query.add_argument("-o", "--output", default="out", metavar="OUT", help="output folder of tomeflow run")
+    query.add_argument("--form", choices=["table", "csv", "json"], default="table")
+    query.set_defaults(command=_query)
+
+
+def _add_report(commands: Any) -> None:
+    report = commands.add_parser("report", help="write one document's report: verdict, plots, worst lines")
+    report.add_argument("folder", metavar="OUT/DOCUMENT", help="a published document, or one in quarantine")
+    report.set_defaults(command=_report)
+
+
+def _add_release(commands: Any) -> None:
+    release = commands.add_parser("release", help="publish pages in spite of the gate; recorded with name and time")
+    release.add_argument("document", metavar="DOCUMENT", help="its id")
+    release.add_argument("--pages", required=True, metavar="LIST", help="such as 79,83")
+    release.add_argument("--why", required=True, metavar="REASON")
+    release.add_argument("--by", metavar="NAME", help="who decides (default: the user of this process)")
+    release.add_argument("-o", "--output", default="out", metavar="OUT", help="output folder of tomeflow run")
+    release.set_defaults(command=_release)
+
+
+def _query(options: argparse.Namespace) -> int:
+    from flows.query import main as query
+
+    return query(options)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from flows.report import main as report
+
+    return report(options)
+
+
+def _release(options: argparse.Namespace) -> int:
+    from flows.release import main as release
+
+    return release(options)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 from prefect import flow
@@ -21,14 +22,16 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from data_contracts.config import DigitizeConfig
 from data_contracts.document import ChunkRef, DocumentRef
-from data_contracts.errors import page_context
+from data_contracts.errors import ContractViolated, page_context
 from data_contracts.ledger import check_ledger
-from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult
+from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageTimings
+from data_contracts.verdict import Verdict
 from flows.chunks import ChunkSteps
 from flows.plain_errors import log_known_errors_plainly
+from flows.report import write_report
 from flows.single_flight import one_run_at_a_time
 from models.sr_swa.meter import process_peak_bytes
-from tasks import collect, ingest, plan, publish, storage
+from tasks import collect, ingest, plan, publish, storage, validate
 
 logger = logging.getLogger("tomeflow.digitize")
 log_known_errors_plainly()
@@ -84,7 +87,11 @@ def digitize_document(
         collect.collect_document(
             work / "warehouse.duckdb", document, config.reading, run, zip(chunks(), timings, strict=True)
         )
-        folder = _publish(document, local_path, output, config, run, chunks)
+        verdict = _validate(document, config, run, selected, work, chunks, timings) if config.quality.gate else None
+        root = validate.publish_root(output, work, verdict) if verdict else output
+        folder = _publish(document, local_path, root, config, run, verdict, chunks)
+        if verdict:
+            _report_and_enforce(folder, config, work, verdict)
     return DocumentReport(
         id=document.document_id,
         output=folder,
@@ -94,6 +101,8 @@ def digitize_document(
         pages_per_second=round(len(selected) / seconds, 3),
         peak_memory_bytes=process_peak_bytes(),
         published=True,
+        error=f"pages in quarantine: {verdict.summary}" if verdict and verdict.quarantined else None,
+        exit_code=ContractViolated.exit_code if verdict and verdict.quarantined else 0,
     )
 
 
@@ -118,12 +127,42 @@ def _stored_chunks(steps: ChunkSteps, checkpoints: Sequence[ChunkCheckpoint]) ->
     return lambda: (steps.stored_result(checkpoint) for checkpoint in checkpoints)
 
 
+def _validate(
+    document: DocumentRef,
+    config: DigitizeConfig,
+    run: collect.RunRecord,
+    selected: Sequence[int],
+    work: Path,
+    chunks: Callable[[], Iterable[ChunkResult]],
+    timings: Sequence[Sequence[PageTimings]],
+) -> Verdict:
+    return validate.validate_document(
+        work,
+        document,
+        config.reading,
+        config.quality,
+        run.run_id,
+        selected,
+        lambda: (page for chunk in chunks() for page in chunk.pages),
+        chain.from_iterable(timings),
+    )
+
+
+def _report_and_enforce(folder: str, config: DigitizeConfig, work: Path, verdict: Verdict) -> None:
+    """Write the report beside what the gate let pass or kept back; raise if it kept it back."""
+    local_folder = storage.local_path(folder)
+    if local_folder and "jsonl" in config.formats:
+        write_report(local_folder)
+    validate.require_publishable(work, verdict)
+
+
 def _publish(
     document: DocumentRef,
     local_path: Path,
     output: str,
     config: DigitizeConfig,
     run: collect.RunRecord,
+    verdict: Verdict | None,
     chunks: Callable[[], Iterable[ChunkResult]],
 ) -> str:
     """Publish and return the folder; what differs from run to run stands in the manifest's ``run`` alone."""
@@ -136,6 +175,7 @@ def _publish(
         "config_sha256": config.reading.sha256,
         "model_fingerprint": run.model_fingerprint,
         "versions": installed_versions(),
+        **({"gate": validate.verdict_fields(verdict)} if verdict else {}),
     }
     run_fields = {"source": document.uri, "chunk_pages": config.chunk_pages, **run.model_dump(mode="json")}
     folder = storage.join(output, document.document_id)

@@ -31,7 +31,7 @@ def run_query(output: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]
         return [column[0] for column in result.description or []], result.fetchall()
     except duckdb.Error as error:
         names = ", ".join(row[0] for row in connection.execute("SHOW TABLES").fetchall())
-        raise ConfigError(f"{error}. Tables and views: {names}.") from None
+        raise ConfigError(f"{' '.join(str(error).split())}. Tables and views: {names}.") from None
     finally:
         connection.close()
 

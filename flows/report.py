@@ -153,12 +153,10 @@ def _damaged_files(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
 
 def _render(**fields: Any) -> str:
     import jinja2
-    from markupsafe import Markup
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    plots = [(title, Markup(svg)) for title, svg in fields.pop("plots")]  # numbers and constants only
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(plots=plots, **fields)
+    return template.render(**fields)
 
 
 def main(options: argparse.Namespace) -> int:

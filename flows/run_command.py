@@ -37,6 +37,7 @@ def read_config(options: argparse.Namespace) -> DigitizeConfig:
             pages=options.pages,
             chunk_pages=options.chunk_pages,
             formats=options.format.split(",") if options.format else None,
+            quality={"gate": True} if options.gate else None,
         ),
     }
     try:

@@ -21,8 +21,12 @@ MAX_LINES = 5000
 """Above any real page, so that no line is lost to a cap; RapidOCR's 1,000 is reached by dense directories."""
 PROBABILITY_THRESHOLD = 0.3
 BOX_THRESHOLD = 0.5
-UNCLIP_RATIO = 1.6
-"""The three of rapidocr 3.10.0's configuration for these weights."""
+"""Both as in rapidocr 3.10.0's configuration for these weights."""
+UNCLIP_RATIO = 1.45
+"""How far a box grows over the network's shrunken line. Its configuration says 1.6, at twice this resolution, where
+boxes come out 3 % thinner; letters in a thinner box are larger to the recogniser. Box thickness against errors, on 57
+pages of 13 books: 1.05 times 2,575, as configured 2,473, 0.94 times (this) 2,410, 0.88 times 2,385, but at 0.88 the
+five clean English books turn from 185 errors to 200."""
 
 
 class LineDetector:

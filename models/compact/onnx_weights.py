@@ -165,6 +165,7 @@ def _open(model: onnx.ModelProto, threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads leave the cores alone
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.enable_cpu_mem_arena = False  # an arena keeps what the largest page needed; memory is to stay flat
     options.log_severity_level = 3

@@ -34,6 +34,9 @@ BUCKET_PX = 64
 SHORTEST_INPUT_PX = 320
 """The network was trained with lines padded to at least this width; less reads short cells of tables worse."""
 
+COARSE_RATIO = 2
+"""Lines taller than this many inputs are averaged down: linear interpolation, as in training, would skip pixels."""
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -145,7 +148,7 @@ def _to_input(line: Pixels) -> tuple[npt.NDArray[np.float32], int]:
 
     height_px, width_px = line.shape[:2]
     scaled_px = max(1, -(-LINE_HEIGHT_PX * width_px // height_px))
-    filter_ = cv2.INTER_AREA if height_px > LINE_HEIGHT_PX else cv2.INTER_CUBIC
+    filter_ = cv2.INTER_AREA if height_px > COARSE_RATIO * LINE_HEIGHT_PX else cv2.INTER_LINEAR
     scaled = cv2.resize(np.ascontiguousarray(line), (scaled_px, LINE_HEIGHT_PX), interpolation=filter_)
     bucket_px = max(SHORTEST_INPUT_PX, -(-scaled_px // BUCKET_PX) * BUCKET_PX)
     image = np.zeros((1, 3, LINE_HEIGHT_PX, bucket_px), np.float32)

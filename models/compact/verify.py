@@ -36,7 +36,7 @@ LATIN_RANGES = ((0x20, 0x24F), (0x2010, 0x2044))
 
 @dataclass(frozen=True)
 class VerifierCaution:
-    """When a line is decoded and what a change must overcome; fitted on generated pages (``training/log.md``).
+    """When a line is decoded and what a change must overcome; fitted on generated pages (``training/evaluate.py``).
 
     ``sure_above``: a line whose least sure frame reaches it keeps its draft. ``unreadable_below``: so does one whose
     characters are less sure in the mean. ``margin``, ``end_margin`` [log-probability]: what another letter, or an
@@ -197,7 +197,7 @@ class DraftVerifier:
         if chosen == suggested:
             return chosen
         if is_first and chosen == END_CLASS:
-            return chosen if logs[best] >= np.log(self._caution.no_text_above) else suggested
+            return chosen if np.exp(logs[best]) >= self._caution.no_text_above else suggested
         margin = self._caution.end_margin if END_CLASS in (chosen, suggested) else self._caution.margin
         return chosen if logs[best] - logs[self._place_of[suggested]] >= margin else suggested
 
@@ -251,6 +251,7 @@ def _rows(sight: Sight, rows: Sequence[int]) -> Sight:
     some = replace(
         batch,
         frames=batch.frames[rows],
+        signals=batch.signals[rows],
         counts=batch.counts[rows],
         real=batch.real[rows],
         totals=batch.totals[rows],

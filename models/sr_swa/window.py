@@ -175,7 +175,7 @@ class SlidingWindow:
             if self._source:
                 self._source.give_back(slot)
         while self.window_pages < window_pages:
-            self._free.append(self._source.take() if self._source else new_slot(self._geometry))
+            self._free.append(self._new_slot())
 
     def snapshot(self) -> Snapshot:
         """Return the pages up to the current one, as they lie in their slots, with their mass."""
@@ -207,6 +207,9 @@ class SlidingWindow:
     @property
     def _page_tokens(self) -> int:
         return self._geometry.page_tokens
+
+    def _new_slot(self) -> Slot:
+        return self._source.take() if self._source else new_slot(self._geometry)
 
     def _take_free(self, page_number: int) -> Slot:
         if self.is_full:

@@ -66,7 +66,10 @@ def test_held_out_text_and_names_are_met_nowhere_in_training(folder: Path) -> No
 def test_every_kind_of_line_occurs_and_empty_crops_say_nothing(folder: Path) -> None:
     corpus = Corpus(folder, "en", held_out=False)
     lines = [line for seed in range(40) for page in corpus.document(random.Random(seed)).pages for line in page]
-    kinds = {kind: sum(line.kind == kind for line in lines) / len(lines) for kind in ("running", "caption", "random", "empty")}
+    kinds = {
+        kind: sum(line.kind == kind for line in lines) / len(lines)
+        for kind in ("running", "caption", "random", "empty")
+    }
     assert all(share > 0.02 for share in kinds.values()), kinds
     assert kinds["running"] > 0.6
     assert all(not line.shown and not line.written for line in lines if line.kind == "empty")
@@ -88,7 +91,9 @@ def test_roman_numerals(number: int, numeral: str) -> None:
 def test_a_paragraph_that_shares_an_eight_gram_with_a_book_is_dropped(folder: Path, tmp_path: Path) -> None:
     book = tmp_path / "books" / "one"
     book.mkdir(parents=True)
-    (book / "page_0001.gt.txt").write_text("He said: a quiet house beside river 12, where somebody counted\ncandles!", "utf-8")
+    (book / "page_0001.gt.txt").write_text(
+        "He said: a quiet house beside river 12, where somebody counted\ncandles!", "utf-8"
+    )
     leaks = read_leaks(tmp_path / "books")
     assert leaks & set(eight_grams(PARAGRAPHS[12]))
     kept = Corpus(folder, "en", held_out=False, drop=leaks)

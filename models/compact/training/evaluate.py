@@ -8,6 +8,7 @@ settings of ``VerifierCaution`` are fitted here, on the even documents, and repo
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import time
 from collections import defaultdict
@@ -25,7 +26,6 @@ from models.compact.training import shards
 from models.compact.training.lessons import Memory, memory_of
 from models.compact.training.train import Training
 from models.compact.verify import DraftVerifier, Reading, VerifierCaution
-from models.compact.weights import WEIGHTS_SHA256
 
 MemoryKind = Literal["none", "own", "other"]
 SEVERITIES = ((0.0, 0.33, "light"), (0.33, 0.66, "medium"), (0.66, 1.01, "heavy"))
@@ -179,7 +179,7 @@ def main() -> None:
 
 def _model(weights: Path | None, cache: Path, head: FrozenHead) -> CompactDecoder:
     if weights:
-        return load_weights(weights, WEIGHTS_SHA256, head)
+        return load_weights(weights, hashlib.sha256(weights.read_bytes()).hexdigest(), head)
     training = Training(head, 1)
     training.restore(cache / "checkpoint.pt")
     return training.average

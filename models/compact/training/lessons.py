@@ -6,6 +6,7 @@ of a line is the confident draft words of the earlier pages, now and then those 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -167,7 +168,7 @@ def _identity(sample: Sample, start: int, stop: int) -> int:
         return -1
     inside = (sample.target_frames >= start - 1) & (sample.target_frames <= stop)
     ids = sample.target_ids[inside]
-    return hash(ids.tobytes()) & 0x3FFFFFFF if len(ids) > 1 else -1
+    return zlib.crc32(ids.tobytes()) if len(ids) > 1 else -1
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
