@@ -114,7 +114,7 @@ def read_lines_with_tesseract(pixels: Pixels, lines: Sequence[EncodedLine], lang
     """
     from PIL import Image
 
-    from models.compact.recognizer import cut_line
+    from models.compact.line_shape import cut_line
 
     if not lines:
         return ""

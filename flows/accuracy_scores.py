@@ -115,7 +115,7 @@ def compare(pages: Iterable[PageErrors], before: str, after: str) -> dict[str, A
 
 
 def word_errors(pages: Iterable[PageErrors], readers: Collection[str]) -> dict[str, Any]:
-    """Return, for words of four letters or more, how many each reader misread: first occurrences, repeats, rare repeats.
+    """Return how many words of four letters or more each reader misread: first occurrences, repeats, rare repeats.
 
     A repeat stands, by the truth, on an earlier one of the pages read; book and degradation by themselves.
     """

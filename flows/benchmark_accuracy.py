@@ -83,8 +83,14 @@ class Measured:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``tomeflow bench accuracy``."""
     add = parser.add_argument
-    add("dataset", nargs="?", type=Path, default=Path(DEFAULT_DATA) / "books", metavar="DATASET",
-        help=f"folder of books, each with pages.tsv, its PDF and page_NNNN.gt.txt (default: {DEFAULT_DATA}/books)")  # fmt: skip
+    add(
+        "dataset",
+        nargs="?",
+        type=Path,
+        default=Path(DEFAULT_DATA) / "books",
+        metavar="DATASET",
+        help=f"folder of books, each with pages.tsv, its PDF and page_NNNN.gt.txt (default: {DEFAULT_DATA}/books)",
+    )
     add("--books", type=_names, metavar="A,B", help="books, or the beginnings of their names (default: all)")
     add("--pages-per-book", type=int, metavar="N", help="consecutive pages from the middle of each book (default: all)")
     add("--degradations", type=_names, metavar="A,B", help=f"of {AS_IS}, A, B, C (default: all)")
@@ -300,9 +306,7 @@ def _made_worse(pages: Sequence[PageErrors]) -> dict[str, Any]:
     return {"pages": len(worse), "by_half_a_point": much, "by_three_points": far, "worst": max(worse, default=None)}
 
 
-def _by(
-    pages: Iterable[PageErrors], key: Callable[[PageErrors], str]
-) -> Iterable[tuple[str, list[PageErrors]]]:
+def _by(pages: Iterable[PageErrors], key: Callable[[PageErrors], str]) -> Iterable[tuple[str, list[PageErrors]]]:
     groups: dict[str, list[PageErrors]] = {}
     for page in pages:
         groups.setdefault(key(page), []).append(page)

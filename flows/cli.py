@@ -19,7 +19,12 @@ exit codes:
   1 anything else                13 not a document        33 broken checksum
 """
 
-_BENCHMARKS = {"kv": "flows.benchmark", "eyes": "flows.benchmark_eyes", "accuracy": "flows.benchmark_accuracy"}
+_BENCHMARKS = {
+    "kv": "flows.benchmark",
+    "eyes": "flows.benchmark_eyes",
+    "accuracy": "flows.benchmark_accuracy",
+    "vlm": "flows.benchmark_vlm",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_query(commands)
     _add_report(commands)
     _add_release(commands)
+    _add_doctor(commands)
     return parser
 
 
@@ -74,7 +80,9 @@ def _add_run(commands: Any) -> None:
     run.add_argument("--window", type=int, metavar="N", help="pages held at full resolution (default: 8)")
     run.add_argument("--lookahead", type=int, metavar="N", help="of those, pages after the current one (default: 0)")
     run.add_argument("--top-k", type=int, metavar="N", help="far pages fetched when unsure (default: 4)")
-    run.add_argument("--model", choices=["compact"], help="which model reads (default: compact)")
+    run.add_argument("--model", choices=["compact", "unlimited-ocr"], help="which model reads (default: compact)")
+    run.add_argument("--model-path", metavar="DIR", help="folder with the large model's weights")
+    run.add_argument("--device", choices=["auto", "cuda", "mps", "cpu"], help="where the large model computes")
     run.add_argument("--format", metavar="LIST", help="of txt, pdf, jsonl (default: all)")
     run.add_argument("--gate", action="store_true", help="check before publishing; what fails is kept back (exit 40)")
     run.add_argument("--fresh", action="store_true", help="ignore what earlier runs finished")
@@ -108,6 +116,7 @@ def _add_bench(commands: Any) -> None:
     for kind, text in (
         ("kv", "memory and latency of SR-SWA beside its rivals"),
         ("eyes", "accuracy beside other readers"),
+        ("vlm", "memory and latency of a large decoder, page after page"),
         ("accuracy", "what memory and word lists gain, on pages as they are and degraded"),
     ):
         parser = kinds.add_parser(kind, help=text, add_help=False)
@@ -136,6 +145,19 @@ def _add_release(commands: Any) -> None:
     release.add_argument("--by", metavar="NAME", help="who decides (default: the user of this process)")
     release.add_argument("-o", "--output", default="out", metavar="OUT", help="output folder of tomeflow run")
     release.set_defaults(command=_release)
+
+
+def _add_doctor(commands: Any) -> None:
+    doctor = commands.add_parser("doctor", help="what this machine can run, and what is missing")
+    doctor.add_argument("--model-path", metavar="DIR", help="also look at the weights of unlimited-ocr in this folder")
+    doctor.add_argument("--json", action="store_true", help="print one JSON object")
+    doctor.set_defaults(command=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from flows.doctor import main as doctor
+
+    return doctor(options)
 
 
 def _query(options: argparse.Namespace) -> int:

@@ -80,7 +80,7 @@ def _stretched(pixels: Pixels) -> npt.NDArray[np.float32]:
 
     gray = np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.float32)
     ink, paper = np.percentile(gray, (INK_PERCENTILE, PAPER_PERCENTILE))
-    return np.clip((gray - ink) * (WHITE / max(1.0, paper - ink)), 0, WHITE).astype(np.float32)
+    return np.asarray(np.clip((gray - ink) * (WHITE / max(1.0, paper - ink)), 0, WHITE), np.float32)
 
 
 def _soil(

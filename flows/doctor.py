@@ -35,12 +35,6 @@ class Finding:
     blocks: str | None = None
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``tomeflow doctor``."""
-    parser.add_argument("--model-path", metavar="DIR", help="also look at the weights of unlimited-ocr in this folder")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-
-
 def main(options: argparse.Namespace) -> int:
     """Print the findings; return 0 if the compact model can run, else the exit code of a missing model."""
     findings = list(examine(options.model_path))

@@ -27,17 +27,18 @@ def read_config(options: argparse.Namespace) -> DigitizeConfig:
     Raises:
         ConfigError: lists every wrong value.
     """
-    dpi = None if options.dpi == "auto" else options.dpi
-    sr_swa = {"window_pages": options.window, "lookahead_pages": options.lookahead, "top_k": options.top_k}
+    sections = {
+        "render": _given(dpi=None if options.dpi == "auto" else options.dpi),
+        "sr_swa": _given(window_pages=options.window, lookahead_pages=options.lookahead, top_k=options.top_k),
+        "vlm": _given(model_path=options.model_path, device=options.device),
+    }
     values = {
-        "reading": _given(
-            model=options.model, render=_given(dpi=dpi), sr_swa={k: v for k, v in sr_swa.items() if v is not None}
-        ),
+        "reading": {**_given(model=options.model), **sections},
+        "quality": {"gate": options.gate},
         **_given(
             pages=options.pages,
             chunk_pages=options.chunk_pages,
             formats=options.format.split(",") if options.format else None,
-            quality={"gate": True} if options.gate else None,
         ),
     }
     try:

@@ -12,6 +12,8 @@ from data_contracts.document import ChunkRef, FeaturesRef, StateRef
 from data_contracts.result import ChunkCheckpoint, ChunkResult
 from models.features import read_features
 from models.sr_swa.continuous import ContinuousDecoder
+from models.sr_swa.controller import MemoryWatermark
+from models.sr_swa.pool import borrowed_slots
 from models.sr_swa.protocol import EncodedPage, FailedPage, OcrModel
 from models.sr_swa.state import ReferenceState, load_state, state_bytes
 from tasks import storage
@@ -36,8 +38,12 @@ def decode_chunk(
         StorageUnavailable: the result could not be written.
     """
     state = _load_state(previous, model, reading, work_folder)
-    decoder = ContinuousDecoder(model, reading.sr_swa, state, config_sha256=reading.sha256)
-    pages = tuple(decoder.decode(_encoded_pages(features, work_folder), chunk.page_numbers[-1]))
+    watermark = MemoryWatermark.for_cuda() if model.geometry.device.startswith("cuda") else None
+    with borrowed_slots(model, reading.sr_swa) as slots:
+        decoder = ContinuousDecoder(
+            model, reading.sr_swa, state, config_sha256=reading.sha256, watermark=watermark, slots=slots
+        )
+        pages = tuple(decoder.decode(_encoded_pages(features, work_folder), chunk.page_numbers[-1]))
     state_ref = _store_state(decoder.state(), work_folder, name)
     data = ChunkResult(pages=pages, state=state_ref).model_dump_json().encode()
     digest = storage.sha256_bytes(data)

@@ -67,7 +67,7 @@ def _within(key: str, keys: Sequence[str], edits: int) -> Iterable[tuple[int, st
     if not keys:
         return ()
     distances = process.cdist([key], keys, scorer=Levenshtein.distance, score_cutoff=edits, dtype=np.uint8)[0]
-    return ((int(distances[index]), keys[index]) for index in np.flatnonzero(distances <= edits))
+    return ((int(distances[index]), keys[index]) for index in np.flatnonzero(distances <= edits).tolist())
 
 
 def in_case_of(drafted: str, form: str) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class CtcHead:
 
 
 def forward(logits: Scores, texts: Sequence[Sequence[int]]) -> Scores:
-    """Return the CTC forward score of ``texts``, given as columns of ``logits`` [frames, columns]; column 0 is the blank.
+    """Return the CTC forward score of ``texts``: columns of ``logits`` [frames, columns], of which 0 is the blank.
 
     All texts advance together, frame by frame, as ratios to the best state so far: sums of products instead of sums of
     logarithms. A state that has fallen 1e-35 behind counts as lost.

@@ -216,7 +216,7 @@ class ReaderLayer(nn.Module):
         return F.dropout(x, self.dropout, self.training)
 
     def _split(self, x: torch.Tensor) -> torch.Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return x.reshape(*x.shape[:-1], self.heads, -1).transpose(1, 2)
 
     def _merged(self, x: torch.Tensor) -> torch.Tensor:
         return x.transpose(1, 2).flatten(-2)

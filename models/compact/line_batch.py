@@ -69,7 +69,8 @@ class LineBatch:
         counts, real = np.zeros(shape, np.int64), np.zeros(shape, bool)
         places = np.full((3, *shape), -1, np.int64)
         context = np.full((len(lines), CONTEXT_CHARACTERS), -1, np.int64)
-        words, pictures = [], []
+        words: list[tuple[DraftWord, ...]] = []
+        pictures: list[npt.NDArray[np.float32]] = []
         for row, (line, before) in enumerate(zip(lines, contexts, strict=True)):
             length = len(line.frames)
             frames[row, :length] = line.frames

@@ -73,28 +73,11 @@ def page_block(page: EncodedPage, characters: Sequence[str]) -> KVBlock:
     return _block(page.page_number, [tokens[place] for place in kept], rarity[kept])
 
 
-def line_query(line: EncodedLine, characters: Sequence[str]) -> torch.Tensor:
-    """Return what an unsure ``line`` asks the memory with: its words' pictures [1, 1, words, 360], sure or not."""
-    pictures = [word_picture(line, core) for core in _cores(line, characters)]
-    return _keys(pictures)
-
-
 def word_picture(line: EncodedLine, word: Span) -> npt.NDArray[np.float16]:
     """Return first, mean and last frame [360] of a word of the draft, from its first character's peak to its last's."""
     frames = line.frames[line.draft_frames[word.start] : line.draft_frames[word.stop - 1] + 1]
     mean = frames.mean(axis=0, dtype=np.float32).astype(np.float16)
     return np.concatenate((frames[0], mean, frames[-1]))
-
-
-def words_in(block: KVBlock) -> set[tuple[int, ...]]:
-    """Return the words that ``block`` carries, as class ids."""
-    return {tuple(index for index in ids if index != BLANK_CLASS) for ids in block.payload["char_ids"].tolist()}
-
-
-def words_of(line: EncodedLine, characters: Sequence[str]) -> set[tuple[int, ...]]:
-    """Return the words of the draft, as class ids, cut to what a token carries."""
-    cores = _cores(line, characters)
-    return {tuple(line.draft_ids[core.start : core.stop][:PAYLOAD_CHARACTERS].tolist()) for core in cores}
 
 
 def _tokens(line: EncodedLine, characters: Sequence[str]) -> Iterator[_Token]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -34,13 +35,13 @@ def context(model: CompactModel) -> AttentionContext:
     return AttentionContext(model.geometry, SrSwaConfig(window_pages=1, gate_uncertainty=0.0))
 
 
-def written_line(text_ids: list[int], posterior: float = 0.99, frame_value: float = 1.0) -> EncodedLine:
+def written_line(text_ids: list[int], posterior: float = 0.99) -> EncodedLine:
     """Return a made-up line whose characters stand on every second frame."""
     frames = 2 * len(text_ids) + 1
     return EncodedLine(
         quad=((0, 0), (10.0 * frames, 0), (10.0 * frames, 30), (0, 30)),
         direction="horizontal",
-        frames=(frame_value * np.arange(1, frames + 1)[:, None] * np.ones(120)).astype(np.float16),
+        frames=(np.arange(1, frames + 1)[:, None] * np.ones(120)).astype(np.float16),
         draft_ids=np.asarray(text_ids, np.int32),
         draft_posteriors=np.full(len(text_ids), posterior, np.float32),
         draft_frames=np.arange(1, 2 * len(text_ids), 2, dtype=np.int32),
@@ -72,9 +73,7 @@ def test_a_printed_page_comes_back_line_by_line(
     assert all(line.direction == "horizontal" and line.read_by == "ctc" for line in lines)
 
 
-def test_each_word_lies_over_its_own_ink(
-    model: CompactModel, prose: EncodedPage, context: AttentionContext
-) -> None:
+def test_each_word_lies_over_its_own_ink(model: CompactModel, prose: EncodedPage, context: AttentionContext) -> None:
     dark = print_page(PROSE)[:, :, 0] < 128
     for line in read(model, prose, context):
         assert [word.text for word in line.words] == line.text.split()
@@ -84,7 +83,7 @@ def test_each_word_lies_over_its_own_ink(
             columns = np.flatnonzero(inside.any(axis=0))
             assert len(columns) > 0.6 * inside.shape[1] or len(word.text) < 4, word
         boxes = [word.box for word in line.words]
-        assert all(left.right <= right.left + 0.01 for left, right in zip(boxes, boxes[1:], strict=False))
+        assert all(left.right <= right.left + 0.01 for left, right in pairwise(boxes))
 
 
 def test_encoding_twice_gives_the_same_bytes(model: CompactModel, prose: EncodedPage) -> None:
@@ -182,29 +181,6 @@ def test_a_page_without_words_leaves_an_empty_block() -> None:
     assert block.payload["box"].shape == (0, 4)
 
 
-def test_an_unsure_line_asks_for_references_and_a_word_found_there_is_a_hit(
-    model: CompactModel, context: AttentionContext
-) -> None:
-    harlan = [model_class(model, character) for character in "Harlan"]
-    other = [model_class(model, character) for character in "Bridge"]
-    pages = [
-        page_of(written_line(harlan), page_number=1),
-        page_of(written_line(other, frame_value=-1), page_number=2),
-        page_of(written_line(harlan, posterior=0.6), page_number=3),
-    ]
-    for page in pages:
-        context.begin_page(page.page_number)
-        context.make_room()
-        context.window.admit(model.prefill(page, context))
-        decoding = model.decode(page, context)
-        metrics = context.metrics()
-        context.finish_page(decoding)
-    assert decoding.uncertainty == pytest.approx(0.4)
-    assert metrics.gate_fired == 1
-    assert metrics.references_fetched == 2
-    assert metrics.references_hit == 1
-
-
 def test_a_sure_page_asks_for_nothing(model: CompactModel, prose: EncodedPage) -> None:
     context = AttentionContext(model.geometry, SrSwaConfig(window_pages=1))
     read(model, prose, context)
@@ -225,10 +201,6 @@ def test_missing_weights_stop_the_model_at_once(tmp_path: Path) -> None:
 def read(model: CompactModel, page: EncodedPage, context: AttentionContext) -> tuple:
     context.begin_page(page.page_number)
     return model.decode(page, context).lines
-
-
-def model_class(model: CompactModel, character: str) -> int:
-    return model._recognizer.characters.index(character)
 
 
 def model_text(model: CompactModel, ids: list[int]) -> str:

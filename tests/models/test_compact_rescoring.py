@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from support.drafts import CHARACTERS, drafted_line, small_head
 
 from data_contracts.config import SrSwaConfig
 from data_contracts.geometry import Box
@@ -18,7 +19,6 @@ from models.compact.word_list import WordList
 from models.sr_swa.continuous import ContinuousDecoder
 from models.sr_swa.protocol import Decoding, EncodedLine, EncodedPage
 from models.sr_swa.state import load_state, state_bytes
-from support.drafts import CHARACTERS, drafted_line, small_head
 
 # The draft reads Hortom, and n is nearly as likely as m.
 MISREAD = drafted_line("of Hortom said", {8: {"m": 6.0, "n": 5.5}})

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
+from support.drafts import CHARACTERS, drafted_line
 
 from models.compact.candidates import CANDIDATES, DISTANCE_RATIO, KnownWords, in_case_of
 from models.compact.document_words import CAPACITY_WORDS, LIST_MIN_WORDS, DocumentWords
 from models.compact.draft_words import draft_words, ends_divided
 from models.compact.word_list import WordList, load_word_lists
-from support.drafts import CHARACTERS, drafted_line
 
 WORDS = st.text("abcdefgh", min_size=1, max_size=9)
 
@@ -40,7 +40,9 @@ def test_dashes_part_words_and_a_division_at_the_line_end_marks_both_halves():
     assert [word.is_divided for word in words_of("tinued here", continues=True)] == [True, False]
 
 
-@pytest.mark.parametrize(("text", "is_word"), [("Horton", True), ("don't", True), ("1876", False), ("4th", True), ("王國", False)])
+@pytest.mark.parametrize(
+    ("text", "is_word"), [("Horton", True), ("don't", True), ("1876", False), ("4th", True), ("王國", False)]
+)
 def test_numbers_and_chinese_are_no_words(text, is_word):
     (word,) = words_of(text)
     assert word.is_word is is_word
@@ -50,9 +52,7 @@ def test_numbers_and_chinese_are_no_words(text, is_word):
 def test_the_words_found_are_exactly_those_within_the_distance(words, asked):
     known = KnownWords(words)
     expected = {
-        word
-        for word in words
-        if Levenshtein.distance(word, asked) <= int(DISTANCE_RATIO * max(len(word), len(asked)))
+        word for word in words if Levenshtein.distance(word, asked) <= int(DISTANCE_RATIO * max(len(word), len(asked)))
     }
     found = known.near(asked)
     assert len(found) == len(set(found)) == min(len(expected), CANDIDATES)

@@ -36,9 +36,7 @@ def test_missing_weights_are_named(tmp_path: Path) -> None:
         open_recognizer(1, tmp_path)
 
 
-def test_another_version_of_the_package_is_refused_by_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_of_the_package_is_refused_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rapidocr-3.9.9.dist-info").mkdir()
     (tmp_path / "rapidocr-3.9.9.dist-info" / "METADATA").write_text("Name: rapidocr\nVersion: 3.9.9\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -1,4 +1,4 @@
-"""Lines whose picture and draft disagree as the test says: real letters on a small head, upper case and marks included."""
+"""Lines whose picture and draft disagree as the test says: real letters on a small head."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def small_head() -> CtcHead:
     return CtcHead(np.eye(len(CHARACTERS), FEATURE_DIM, dtype=np.float32), np.zeros(len(CHARACTERS), np.float32))
 
 
-def drafted_line(text: str, doubts: Mapping[int, Mapping[str, float]] | None = None, top_px: float = 0.0) -> EncodedLine:
+def drafted_line(
+    text: str, doubts: Mapping[int, Mapping[str, float]] | None = None, top_px: float = 0.0
+) -> EncodedLine:
     """Return the line ``text``, clearly printed but for ``doubts``: place in the text -> character -> logit there.
 
     The draft takes the likeliest character everywhere, as the recogniser does.

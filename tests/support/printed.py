@@ -19,7 +19,12 @@ PROSE = (
     "ferryman alone remembered a coin with a hole in it, and",
     "he had spent it the same evening at the Golden Anchor.",
 )
-COLUMNS = ("南浦城外有一座旧桥桥下流水", "先生每日清晨到此读书写字", "門前大樹已有三百年之久矣", "春風吹過江南岸百姓皆歡喜")
+COLUMNS = (
+    "南浦城外有一座旧桥桥下流水",
+    "先生每日清晨到此读书写字",
+    "門前大樹已有三百年之久矣",
+    "春風吹過江南岸百姓皆歡喜",
+)
 
 
 def print_page(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.fakes import ScriptedModel, scripted_pages
 
 from data_contracts.config import ReadingConfig, SrSwaConfig
 from data_contracts.document import FeaturesRef, StateRef
 from data_contracts.errors import BrokenChecksum, WrongModel
 from data_contracts.result import ChunkCheckpoint, ChunkResult, PageResult, PageStatus
 from models.features import features_bytes
-from support.fakes import ScriptedModel, scripted_pages
 from tasks import storage
 from tasks.decode import decode_chunk
 from tasks.plan import plan_chunks

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.fakes import ScriptedModel
 
 from data_contracts.errors import RenderFailed
 from models.features import read_features
 from models.sr_swa.protocol import EncodedPage, FailedPage, PageImage
-from support.fakes import ScriptedModel
 from tasks.encode import encode_chunk, encode_pages
 
 

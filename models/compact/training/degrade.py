@@ -145,10 +145,10 @@ def _optics(image: npt.NDArray[np.float32], look: PageLook, rng: np.random.Gener
     """Blur, shrink as a scan of few dots an inch would, add sensor noise and specks, enlarge again."""
     height, width = image.shape
     severity = look.severity
-    image = cv2.GaussianBlur(image, (0, 0), rng.uniform(0.2, 0.5 + 2.2 * severity))
+    image = np.asarray(cv2.GaussianBlur(image, (0, 0), rng.uniform(0.2, 0.5 + 2.2 * severity)), np.float32)
     scale = draw_scale(severity, look.style, rng)
     small = (max(8, round(width * scale)), max(6, round(height * scale)))
-    image = cv2.resize(image, small, interpolation=cv2.INTER_AREA)
+    image = np.asarray(cv2.resize(image, small, interpolation=cv2.INTER_AREA), np.float32)
     image = image + rng.normal(0, rng.uniform(0, 4 + 38 * severity), image.shape).astype(np.float32)
     if rng.random() < 0.5:
         image = _speckled(image, severity, rng)
@@ -172,7 +172,7 @@ def _one_bit(image: npt.NDArray[np.float32], severity: float, rng: np.random.Gen
     black = (image < level).astype(np.float32) * 255
     if severity > 0.3 and rng.random() < 0.4:
         black = np.asarray(cv2.medianBlur(black.astype(np.uint8), 3), np.float32)
-    return 255 - black
+    return np.asarray(255 - black, np.float32)
 
 
 def _speckled(image: npt.NDArray[np.float32], severity: float, rng: np.random.Generator) -> npt.NDArray[np.float32]:

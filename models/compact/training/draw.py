@@ -59,7 +59,7 @@ def _ink(
     top, bottom = font.getbbox("Ahgpdl")[1::2]
     left, _, right, _ = font.getbbox(text)
     before, after = chance.randint(2, 16), chance.randint(2, 16)
-    picture = Pictures.new("L", (max(8, right - left + before + after), CROP_HEIGHT_PX), 0)
+    picture = Pictures.new("L", (max(8, round(right - left) + before + after), CROP_HEIGHT_PX), 0)
     y = (CROP_HEIGHT_PX - (bottom - top)) / 2 - top + chance.uniform(-2.5, 2.5)
     draw = ImageDraw.Draw(picture)
     draw.text((before - left, y), text, fill=255, font=font)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
+from data_contracts.geometry import Quad
 from models.compact.decoder import FrozenHead
 from models.compact.onnx_weights import BLANK_CLASS
 from models.compact.recognizer import LineRecognizer
@@ -103,7 +104,7 @@ def main() -> None:
             shards.save(make_document(number, corpora, options.cache / "fonts", reader, seed), path)
 
 
-def _outline(crop: Image) -> tuple[tuple[float, float], ...]:
+def _outline(crop: Image) -> Quad:
     height, width = crop.shape
     return ((0.0, 0.0), (width - 1.0, 0.0), (width - 1.0, height - 1.0), (0.0, height - 1.0))
 
