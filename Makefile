@@ -20,7 +20,7 @@ DEV_STAMP := .venv/installed-dev-$(DIGEST)
 SAMPLE_PAGES ?= 12
 PYTEST_ARGS ?=
 
-.PHONY: help venv run test test-fast check fix bench clean
+.PHONY: help venv train run test test-fast check fix bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -48,6 +48,17 @@ fix: $(DEV_STAMP) ## Apply what ruff can repair and format
 bench: $(RUN_STAMP) ## Measure quality and key-value memory; takes long
 	.venv/bin/tomeflow bench eyes
 	.venv/bin/tomeflow bench kv
+
+train: $(RUN_STAMP) ## Draw training pages and train the compact decoder: make train DATA=FOLDER; goes on where it stopped
+	@test -n "$(DATA)" || { echo "make train DATA=FOLDER: a folder of en/ fr/ de/ zh/ with *.txt;" \
+	    "fonts: models/compact/training/install_fonts.sh"; exit 2; }
+	$(VENV_PYTHON) -m models.compact.training.generate --data "$(DATA)" $(if $(BOOKS),--books "$(BOOKS)") --held-out \
+	    --documents 80
+	$(VENV_PYTHON) -m models.compact.training.generate --data "$(DATA)" $(if $(BOOKS),--books "$(BOOKS)") \
+	    --documents $(or $(DOCUMENTS),1500)
+	$(VENV_PYTHON) -m models.compact.training.train --steps $(or $(STEPS),5000) \
+	    --export .cache/train/decoder.safetensors
+	$(VENV_PYTHON) -m models.compact.training.evaluate --weights .cache/train/decoder.safetensors --fit
 
 venv: $(VENV_PYTHON) ## Only make the virtual environment, e.g. to install a CPU build of torch first
 

@@ -99,12 +99,12 @@ def test_a_sure_word_is_never_changed():
 
 
 def test_short_words_need_more():
-    known = drafted_line("they came the day")
-    doubtful = drafted_line("thc day", {2: {"c": 6.0, "e": 6.0 - 2.0}})
-    bold = SecondReader(caution=Caution(margin=-1, short_margin=-1, prior_weight=0))
-    bolder = SecondReader(caution=Caution(margin=-3, short_margin=-3, prior_weight=0))
-    assert read(book([known], [doubtful]), bold)[1].text == "thc day"
-    assert read(book([known], [doubtful]), bolder)[1].text == "the day"
+    known = [drafted_line("he came then")] * 40
+    doubtful = drafted_line("of thcn day", {5: {"c": 6.0, "e": 5.0}})
+    strict = SecondReader(caution=Caution(margin=0, short_margin=9))
+    lenient = SecondReader(caution=Caution(margin=0, short_margin=0))
+    assert read(book(known, [doubtful]), strict)[1].text == "of thcn day"
+    assert read(book(known, [doubtful]), lenient)[1].text == "of then day"
 
 
 def test_case_and_punctuation_come_from_the_draft():

@@ -49,15 +49,15 @@ def _line(frames: np.ndarray, top_px: float) -> EncodedLine:
     posteriors /= posteriors.sum(axis=1, keepdims=True)
     ids = np.argsort(-posteriors, axis=1, kind="stable")[:, :TOP_CLASSES].astype(np.int32)
     top = np.take_along_axis(posteriors, ids, axis=1)
-    draft = collapse(ids, top)
+    draft_ids, draft_posteriors, draft_frames = collapse(ids, top)
     width_px = 8.0 * len(frames)
     return EncodedLine(
         quad=((0.0, top_px), (width_px, top_px), (width_px, top_px + 40), (0.0, top_px + 40)),
         direction="horizontal",
         frames=frames,
-        draft_ids=draft.ids,
-        draft_posteriors=draft.posteriors,
-        draft_frames=draft.frames,
+        draft_ids=draft_ids,
+        draft_posteriors=draft_posteriors,
+        draft_frames=draft_frames,
         top_ids=ids,
         top_posteriors=top.astype(np.float16),
         frame_px=8.0,

@@ -13,7 +13,7 @@ def align(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
 
     ``scores`` [frames, 1 + 2 * characters] holds the score of every state at every frame: blank, first character,
     blank, second character, ..., blank. A constant added to all states of a frame changes nothing, so unnormalised
-    logits serve. A character's frame is the one where it scores best within its stay.
+    logits serve. A character's frame is the one where it is farthest above the blank within its stay.
 
     Raises:
         ValueError: there are fewer frames than characters.
@@ -32,7 +32,8 @@ def align(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
     for frame in range(frames - 1, -1, -1):
         path[frame] = state
         state -= int(came_from[0][frame, state])
-    own = np.where(path[:, None] == 1 + 2 * np.arange(characters), scores[:, 1::2], IMPOSSIBLE)
+    above_blank = scores[:, 1::2] - scores[:, :1]
+    own = np.where(path[:, None] == 1 + 2 * np.arange(characters), above_blank, IMPOSSIBLE)
     return np.asarray(own.argmax(axis=0), np.int32)
 
 

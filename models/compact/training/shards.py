@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from models.sr_swa.protocol import EncodedLine
 
-SCHEMA = 1
+SCHEMA = 2
 _CROP = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
 """Generated lines have no page around them; their box says nothing."""
 
