@@ -17,6 +17,8 @@ _PAGE_AND_OTHER: tuple[tuple[Direction, Direction], ...] = (("horizontal", "vert
 
 ELONGATED_RATIO = 3.0
 """A box this much longer than thick holds several characters and shows where its line runs; one character does not."""
+LEAST_RUN_RATIO = 1e-6
+"""Of its thickness: a line shorter than this is a point and has no slope."""
 SAME_ROW_RATIO = 0.5
 """Two boxes are of one printed row if they share this much of the smaller thickness: neighbouring lines, even with
 boxes grown over their ascenders and descenders, share less, and a raised or sunken fragment shares more."""
@@ -188,7 +190,8 @@ def _same_row(first: Numbers, last: Numbers, thickness: Numbers) -> npt.NDArray[
     Two lines of a curved or twisted page are compared at their facing ends, not by the boxes around them.
     """
     same = np.empty((len(first), len(first)), np.bool_)
-    slope = (last[:, 1] - first[:, 1]) / np.maximum(last[:, 0] - first[:, 0], np.finfo(np.float64).tiny)
+    run, rise = (last - first)[:, 0], (last - first)[:, 1]
+    slope = np.divide(rise, run, out=np.zeros_like(rise), where=run > LEAST_RUN_RATIO * thickness)
     for line in range(len(first)):
         meet = (np.maximum(first[line, 0], first[:, 0]) + np.minimum(last[line, 0], last[:, 0])) / 2
         here = first[line, 1] + slope[line] * (np.clip(meet, first[line, 0], last[line, 0]) - first[line, 0])

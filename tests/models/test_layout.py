@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from data_contracts.geometry import Quad
@@ -365,6 +365,11 @@ crossed = st.lists(
 )
 
 
+@example(
+    lines=[((0, 0),) * 4, ((0, 0),) * 4, ((0, 0), (0, 0), (0, 0), (4, 0)), ((0, 0), (0, 3), (0, 5), (0, 0))],
+    width_px=1,
+    height_px=1,
+)
 @given(lines=st.one_of(any_lines, crossed), width_px=st.integers(1, 3000), height_px=st.integers(1, 3000))
 @settings(max_examples=200, deadline=None)
 def test_every_line_is_read_once(lines: Lines, width_px: int, height_px: int) -> None:

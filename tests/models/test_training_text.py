@@ -84,7 +84,7 @@ def test_old_french_spelling() -> None:
 
 
 @pytest.mark.parametrize(("number", "numeral"), [(1, "I"), (4, "IV"), (39, "XXXIX"), (90, "XC"), (399, "CCCXCIX")])
-def test_roman_numerals(number: int, numeral: str) -> None:
+def test_numbers_are_written_in_roman_numerals(number: int, numeral: str) -> None:
     assert roman(number) == numeral
 
 
