@@ -13,9 +13,11 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from hypothesis import settings
+from support.s3_server import new_bucket, running_s3_server, s3_environment
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = Path(os.environ.get("TOMEFLOW_SHARED_DATA") or REPOSITORY.parent / "shared" / "data").resolve()
@@ -68,6 +70,20 @@ def shared_data(request: pytest.FixtureRequest) -> Path:
 def shared_data_folder() -> Path:
     """The same folder, for fixtures that outlive a test; their tests carry the marker as well."""
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """A local S3 server, one for all tests of this process."""
+    with running_s3_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def s3_bucket(s3_endpoint: str) -> str:
+    """The URI of a new empty bucket (``s3://...``); the AWS variables lead there, in this process and its children."""
+    os.environ.update(s3_environment(s3_endpoint))
+    return new_bucket(s3_endpoint, f"test-{uuid4().hex[:12]}")
 
 
 @pytest.fixture

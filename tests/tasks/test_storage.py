@@ -10,14 +10,17 @@ from support.failures.full_disk import no_file_larger_than
 from data_contracts.errors import BrokenChecksum, StorageUnavailable
 from tasks import storage
 
-PLACES = ("local", "memory")
+PLACES = ("local", "memory", "s3")
 
 
 @pytest.fixture(params=PLACES)
 def place(request, tmp_path) -> Iterator[str]:
-    """A folder, local and in an object store."""
+    """A folder, local and in object stores."""
     if request.param == "local":
         yield str(tmp_path / "store")
+        return
+    if request.param == "s3":
+        yield f"{request.getfixturevalue('s3_bucket')}/store"
         return
     yield "memory://store"
     fsspec.filesystem("memory").store.clear()
