@@ -15,15 +15,15 @@ from data_contracts.document import DocumentRef, document_id
 from data_contracts.errors import EmptyDocument, EncryptedDocument, NotADocument, TomeflowError, UnreadableDocument
 from data_contracts.mupdf import mupdf
 from data_contracts.page_images import KINDS_IN_WORDS, file_kind, folder_files, frames_of
-from tasks import storage
+from tasks import spool, storage
 
 LOGGER = logging.getLogger("tomeflow.ingest")
 
 GET_IT_AGAIN = "Get the file again from its source, or try to repair it (qpdf damaged.pdf repaired.pdf)."
 
 
-def fetch_document(uri: str, spool: Path) -> tuple[DocumentRef, Path]:
-    """Return the document at ``uri`` and a local path to it; remote sources are copied into ``spool``.
+def fetch_document(uri: str, spool_folder: Path) -> tuple[DocumentRef, Path]:
+    """Return the document at ``uri`` and a local path to it; remote sources are copied into ``spool_folder``.
 
     Raises:
         UnreadableDocument: it is missing or too damaged.
@@ -33,7 +33,7 @@ def fetch_document(uri: str, spool: Path) -> tuple[DocumentRef, Path]:
         StorageUnavailable: it cannot be fetched.
     """
     try:
-        path = storage.spool(uri, spool)
+        path = spool.spool(uri, spool_folder)
         with storage.storage_errors(uri, "read"):
             return (_folder_document if path.is_dir() else _file_document)(uri, path), path
     except FileNotFoundError as error:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import uuid4
@@ -21,11 +22,9 @@ from data_contracts.errors import BrokenChecksum, StorageUnavailable, TomeflowEr
 READ_BYTES = 1 << 20
 """Portion in which files are hashed and copied."""
 
-SPOOL_CAP_BYTES = 20 << 30
-"""Local copies of remote sources are dropped, longest unused first, beyond this much."""
 
-
-def _filesystem(uri: str) -> tuple[Any, str]:
+def filesystem_of(uri: str) -> tuple[Any, str]:
+    """Return the fsspec file system of ``uri`` and the path in it; no listing is remembered."""
     import fsspec
 
     filesystem, path = fsspec.core.url_to_fs(uri)
@@ -35,7 +34,7 @@ def _filesystem(uri: str) -> tuple[Any, str]:
 
 def local_path(uri: str) -> Path | None:
     """Return the path behind a local URI, absolute; None for a remote one."""
-    filesystem, path = _filesystem(uri)
+    filesystem, path = filesystem_of(uri)
     return Path(path) if "file" in _protocols(filesystem) else None
 
 
@@ -81,14 +80,14 @@ def join(uri: str, *parts: str) -> str:
 
 def is_folder(uri: str) -> bool:
     """Return whether ``uri`` is a folder (in an object store: a prefix of something)."""
-    filesystem, path = _filesystem(uri)
+    filesystem, path = filesystem_of(uri)
     with storage_errors(uri, "look at"):
         return bool(filesystem.isdir(path))
 
 
 def file_names(uri: str) -> list[str]:
     """Return the names of the files directly in a folder, sorted."""
-    filesystem, path = _filesystem(uri)
+    filesystem, path = filesystem_of(uri)
     with storage_errors(uri, "list"):
         entries = filesystem.ls(path, detail=True)
     return sorted(PurePosixPath(entry["name"]).name for entry in entries if entry["type"] == "file")
@@ -101,7 +100,7 @@ def read_bytes(uri: str) -> bytes:
         FileNotFoundError: there is no such file.
         StorageUnavailable: it cannot be read.
     """
-    filesystem, path = _filesystem(uri)
+    filesystem, path = filesystem_of(uri)
     with storage_errors(uri, "read"):
         return bytes(filesystem.cat_file(path))
 
@@ -151,11 +150,11 @@ def write_bytes(uri: str, data: bytes) -> None:
     path = local_path(uri)
     with storage_errors(uri, "write"):
         if path is None:
-            filesystem, remote = _filesystem(uri)
+            filesystem, remote = filesystem_of(uri)
             filesystem.pipe_file(remote, data)
             return
         _make_folder(path.parent)
-        part = _part_of(path)
+        part = part_of(path)
         try:
             part.write_bytes(data)
             _settle(part, path)
@@ -173,11 +172,11 @@ def write_exclusive(uri: str, data: bytes) -> None:
     path = local_path(uri)
     with storage_errors(uri, "write"):
         if path is None:
-            filesystem, remote = _filesystem(uri)
+            filesystem, remote = filesystem_of(uri)
             filesystem.pipe_file(remote, data, mode="create")
             return
         _make_folder(path.parent)
-        part = _part_of(path)
+        part = part_of(path)
         try:
             part.write_bytes(data)
             _sync(part)
@@ -195,7 +194,7 @@ def move_in(source: Path, uri: str) -> None:
     path = local_path(uri)
     with storage_errors(uri, "write"):
         if path is None:
-            filesystem, remote = _filesystem(uri)
+            filesystem, remote = filesystem_of(uri)
             filesystem.put_file(str(source), remote)
             return
         _make_folder(path.parent)
@@ -204,7 +203,7 @@ def move_in(source: Path, uri: str) -> None:
 
 def delete(uri: str) -> None:
     """Remove the file at ``uri``; nothing happens if there is none."""
-    filesystem, path = _filesystem(uri)
+    filesystem, path = filesystem_of(uri)
     with storage_errors(uri, "delete"):
         try:
             filesystem.rm_file(path)
@@ -219,7 +218,8 @@ def _make_folder(folder: Path) -> None:
         raise NotADirectoryError(f"{folder} is a file, not a folder") from error
 
 
-def _part_of(path: Path) -> Path:
+def part_of(path: Path) -> Path:
+    """Return a new name beside ``path`` for what is to become it."""
     return path.with_name(f".{path.name}.{uuid4().hex}.part")
 
 
@@ -245,7 +245,7 @@ def sha256_file(uri: str) -> str:
         FileNotFoundError: there is no such file.
         StorageUnavailable: it cannot be read.
     """
-    filesystem, path = _filesystem(uri)
+    filesystem, path = filesystem_of(uri)
     digest = hashlib.sha256()
     with storage_errors(uri, "read"), filesystem.open(path, "rb") as file:
         while portion := file.read(READ_BYTES):
@@ -261,50 +261,55 @@ def exists_with_sha256(uri: str, sha256: str) -> bool:
         return False
 
 
-def spool(uri: str, folder: Path, cap_bytes: int = SPOOL_CAP_BYTES) -> Path:
-    """Return a local path to the file or folder at ``uri``: itself if it is local, else a copy in ``folder``.
+@dataclass(frozen=True)
+class ListedFile:
+    """A file below a folder as its listing shows it. ``version`` changes whenever the content does."""
 
-    A copy lies under a digest of the URI and of the versions (ETags) of its files, so it is made again only
-    when one of them has changed. ``folder`` keeps at most ``cap_bytes`` of copies: the longest unused go
-    first, never the one just asked for.
+    uri: str
+    name: str
+    """Relative to the folder that was listed."""
+    size_bytes: int
+    version: str
+
+
+def list_files(uri: str) -> list[ListedFile]:
+    """Return every file below the folder or prefix ``uri``, at any depth; the file itself if it is one.
 
     Raises:
         FileNotFoundError: there is nothing at ``uri``.
-        StorageUnavailable: it cannot be read, or the copy not be written.
+        StorageUnavailable: it cannot be listed.
     """
-    path = local_path(uri)
-    if path is not None:
-        return path
-    filesystem, remote = _filesystem(uri)
-    sources = [join(remote, name) for name in file_names(uri)] if is_folder(uri) else [remote]
-    with storage_errors(uri, "look at"):
-        versions = "\n".join([uri, *(str(filesystem.ukey(source)) for source in sources)])
-    copy = folder / hashlib.sha256(versions.encode()).hexdigest()
-    if not copy.exists():
-        _copy_in(filesystem, sources, uri, copy)
-    os.utime(copy)
-    _keep_below(folder, cap_bytes, copy)
-    return copy if sources != [remote] else copy / PurePosixPath(remote).name
+    filesystem, path = filesystem_of(uri)
+    with storage_errors(uri, "list"):
+        found = filesystem.find(path, detail=True)
+        if not found and not filesystem.isdir(path):
+            raise FileNotFoundError(f"there is nothing at {uri}")
+    root = path.rstrip("/")
+    return [
+        ListedFile(
+            uri=uri if name == root else join(uri, name.removeprefix(root).lstrip("/")),
+            name=PurePosixPath(name).name if name == root else name.removeprefix(root).lstrip("/"),
+            size_bytes=int(info["size"]),
+            version=content_version(info),
+        )
+        for name, info in found.items()
+    ]
 
 
-def _copy_in(filesystem: Any, sources: list[str], uri: str, copy: Path) -> None:
-    """Fetch ``sources`` into the folder ``copy``, which appears when it is complete."""
-    part = _part_of(copy)
-    try:
-        with storage_errors(str(copy), "copy a source into"):
-            part.mkdir(parents=True)
-            for source in sources:
-                with storage_errors(uri, "read"):
-                    filesystem.get_file(source, str(part / PurePosixPath(source).name))
-            part.replace(copy)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+def content_version(info: Mapping[str, Any]) -> str:
+    """Return what tells one content from the next: an object's ETag; locally size, times and inode together."""
+    return str(info.get("ETag") or [info.get(key) for key in ("size", "mtime", "created", "ino")])
 
 
-def _keep_below(folder: Path, cap_bytes: int, newest: Path) -> None:
-    sizes = {copy: sum(path.stat().st_size for path in copy.iterdir()) for copy in folder.iterdir()}
-    excess = sum(sizes.values()) - cap_bytes
-    for copy in sorted(sizes, key=lambda copy: copy.stat().st_mtime):
-        if excess > 0 and copy != newest:
-            excess -= sizes[copy]
-            shutil.rmtree(copy)
+def read_head(file: ListedFile, size_bytes: int) -> bytes:
+    """Return the first ``size_bytes`` of ``file``, or all of it if it is shorter.
+
+    Raises:
+        FileNotFoundError: it is gone.
+        StorageUnavailable: it cannot be read.
+    """
+    if not file.size_bytes:
+        return b""  # object stores refuse a range of nothing
+    filesystem, path = filesystem_of(file.uri)
+    with storage_errors(file.uri, "read"):
+        return bytes(filesystem.cat_file(path, start=0, end=min(size_bytes, file.size_bytes)))

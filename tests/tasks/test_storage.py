@@ -131,59 +131,6 @@ def test_a_file_is_moved_in_over_the_old_one(place, tmp_path):
     assert storage.read_bytes(uri) == b"new"
 
 
-def test_a_local_source_is_used_where_it_lies(tmp_path):
-    (tmp_path / "book.pdf").write_bytes(b"x")
-    assert storage.spool(str(tmp_path / "book.pdf"), tmp_path / "spool") == tmp_path / "book.pdf"
-    assert not (tmp_path / "spool").exists()
-
-
-@pytest.fixture
-def remote():
-    """An object store that clients reach by URI alone."""
-    filesystem = fsspec.filesystem("memory")
-    yield filesystem
-    filesystem.store.clear()
-
-
-def test_a_remote_file_is_copied_once_and_again_when_it_changed(remote, tmp_path):
-    remote.pipe_file("/books/one.pdf", b"first")
-    copy = storage.spool("memory://books/one.pdf", tmp_path)
-    assert (copy.name, copy.read_bytes()) == ("one.pdf", b"first")
-    made = copy.stat().st_ino
-    assert storage.spool("memory://books/one.pdf", tmp_path).stat().st_ino == made
-    remote.pipe_file("/books/one.pdf", b"second, longer")
-    assert storage.spool("memory://books/one.pdf", tmp_path).read_bytes() == b"second, longer"
-
-
-def test_a_remote_folder_is_copied_as_a_whole(remote, tmp_path):
-    for name in ("page1.png", "page2.png"):
-        remote.pipe_file(f"/books/two/{name}", name.encode())
-    copy = storage.spool("memory://books/two", tmp_path)
-    assert sorted(path.name for path in copy.iterdir()) == ["page1.png", "page2.png"]
-
-
-def test_the_spool_forgets_what_was_unused_longest_but_never_the_newest(remote, tmp_path):
-    copies = []
-    for number in range(4):
-        remote.pipe_file(f"/books/{number}.pdf", b"x" * 100)
-        copies.append(storage.spool(f"memory://books/{number}.pdf", tmp_path, cap_bytes=250))
-        os.utime(copies[-1].parent, (number, number))
-    assert [copy.exists() for copy in copies] == [False, False, True, True]
-    assert storage.spool("memory://books/3.pdf", tmp_path, cap_bytes=0).exists()
-
-
-def test_a_copy_that_does_not_fit_leaves_nothing(remote, tmp_path):
-    remote.pipe_file("/books/large.pdf", b"x" * 5000)
-    with no_file_larger_than(1000), pytest.raises(StorageUnavailable):
-        storage.spool("memory://books/large.pdf", tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_missing_remote_source_is_said_to_be_missing(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        storage.spool("memory://books/none.pdf", tmp_path)
-
-
 def test_the_oldest_files_of_a_folder_go_first(tmp_path):
     for number in range(4):
         (tmp_path / str(number)).write_bytes(b"x" * 100)
