@@ -1,31 +1,31 @@
 """The two Prefect tasks of a chunk, their checkpoints, and what is done when a checkpoint is damaged.
 
-A task's persisted result is small JSON that points, with sha256, to a file in the work folder. Equal keys
+A checkpoint is small JSON that points, with sha256, to a file beside it (``tasks/checkpoint.py``). Equal keys
 mean equal results: a checkpoint that verifies is used, one that does not is made anew, and only that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from prefect import task
-from prefect.context import TaskRunContext
+from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 
 from data_contracts.checkpoint import decode_key, encode_key
 from data_contracts.config import ReadingConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef, StateRef
-from data_contracts.errors import BrokenChecksum, StorageUnavailable
+from data_contracts.errors import BrokenChecksum
 from data_contracts.result import ChunkCheckpoint, ChunkResult
 from models.zoo import load_model
 from tasks import decode, encode, storage
+from tasks.checkpoint import read_checkpoint, write_checkpoint
 from tasks.render import PageSource
 
 Kind = Literal["pdf", "image", "folder"]
 
-RESULTS_FOLDER = "results"
 FEATURES_FOLDER = "features"
 # Features are a cache, made again when needed: about 1 MB a page.
 FEATURES_CAP_BYTES = 2_000_000_000
@@ -34,21 +34,19 @@ KEPT_RECENT_STATES = 3
 KEPT_STATE_EVERY_PAGES = 64
 
 
-def _given_key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
-    return str(parameters["key"])
-
-
-@task(name="encode", task_run_name="encode {name}", cache_key_fn=_given_key, result_serializer="json")
+@task(name="encode", task_run_name="encode {name}", cache_policy=NO_CACHE)
 def encode_task(
-    key: str, name: str, source: str, kind: Kind, chunk: ChunkRef, reading: ReadingConfig, work: str
-) -> dict[str, Any]:
-    """Render and encode the pages of one chunk; returns a ``FeaturesRef`` as JSON."""
+    key: str, name: str, source: str, kind: Kind, chunk: ChunkRef, reading: ReadingConfig, root: str
+) -> FeaturesRef:
+    """Render and encode the pages of one chunk."""
     model = load_model(reading)
     with PageSource(Path(source), kind, reading.render) as pages:
-        return encode.encode_chunk(pages.render, chunk.page_numbers, model, work, key).model_dump(mode="json")
+        features = encode.encode_chunk(pages.render, chunk.page_numbers, model, root, key)
+    write_checkpoint(root, key, features)
+    return features
 
 
-@task(name="decode", task_run_name="decode {name}", cache_key_fn=_given_key, result_serializer="json")
+@task(name="decode", task_run_name="decode {name}", cache_policy=NO_CACHE)
 def decode_task(
     key: str,
     name: str,
@@ -56,11 +54,12 @@ def decode_task(
     features: Sequence[FeaturesRef],
     reading: ReadingConfig,
     previous: StateRef | None,
-    work: str,
-) -> dict[str, Any]:
-    """Decode one chunk from ``previous``; returns a ``ChunkCheckpoint`` as JSON."""
-    model = load_model(reading)
-    return decode.decode_chunk(chunk, features, model, reading, previous, work, key).model_dump(mode="json")
+    root: str,
+) -> ChunkCheckpoint:
+    """Decode one chunk from ``previous``."""
+    checkpoint = decode.decode_chunk(chunk, features, load_model(reading), reading, previous, root, key)
+    write_checkpoint(root, key, checkpoint)
+    return checkpoint
 
 
 def collectable_states(checkpoints: Sequence[ChunkCheckpoint]) -> list[StateRef]:
@@ -72,52 +71,53 @@ def collectable_states(checkpoints: Sequence[ChunkCheckpoint]) -> list[StateRef]
 
 
 class ChunkSteps:
-    """Runs the tasks of one document's chunks.
+    """Runs the tasks of one document's chunks, those that no earlier run has finished.
 
-    Invariant: what it returns has been verified: the checkpoint exists in the results folder and the bytes
-    it points to have its sha256.
+    Invariant: what it returns has been verified: the checkpoint is stored and the bytes it points to have
+    its sha256.
     """
 
     def __init__(
-        self, document: DocumentRef, source: Path, reading: ReadingConfig, work: Path, *, fresh: bool = False
+        self, document: DocumentRef, source: Path, reading: ReadingConfig, root: str, *, fresh: bool = False
     ) -> None:
-        """Bind the tasks to one document and one work folder; ``fresh`` ignores earlier checkpoints."""
+        """Bind the tasks to one document; ``root`` is the URI below which checkpoints lie, ``fresh`` ignores them."""
         self.document = document
         self.reading = reading
         self.model = load_model(reading)
         self._source = source
-        self._work = work.resolve()
+        self._root = root
         self._fresh = fresh
         self._decoded: dict[int, tuple[ChunkRef, tuple[FeaturesRef, ...], str]] = {}
-        results = self._work / RESULTS_FOLDER
-        results.mkdir(parents=True, exist_ok=True)
-        # Keys alone decide: Prefect's own policy contains the run id and would never find an earlier run's result.
-        self._encode = encode_task.with_options(
-            persist_result=True, result_storage=results, cache_result_in_memory=False, refresh_cache=fresh
-        )
-        self._decode = decode_task.with_options(
-            persist_result=True, result_storage=results, cache_result_in_memory=False, refresh_cache=fresh
-        )
 
-    def submit_encode(self, chunk: ChunkRef) -> PrefectFuture[dict[str, Any]]:
-        """Start encoding ``chunk`` in a worker thread."""
-        future: PrefectFuture[dict[str, Any]] = self._encode.submit(**self._encode_parameters(chunk))
-        return future
+    def start_encoding(self, chunk: ChunkRef) -> Callable[[], FeaturesRef]:
+        """Have ``chunk`` encoded in a worker thread, unless it is; return what waits for the result."""
+        key = self._encode_key(chunk)
+        done = None if self._fresh else read_checkpoint(self._root, key, FeaturesRef)
+        if done is not None:
+            return lambda: done
+        future: PrefectFuture[FeaturesRef] = encode_task.submit(**self._encode_parameters(chunk))
+        return future.result
 
     def decode(
-        self, chunk: ChunkRef, features: Sequence[dict[str, Any]], earlier: Sequence[ChunkCheckpoint]
+        self, chunk: ChunkRef, features: Sequence[FeaturesRef], earlier: Sequence[ChunkCheckpoint]
     ) -> ChunkCheckpoint:
-        """Decode ``chunk`` from the state after ``earlier`` and return its verified checkpoint.
+        """Decode ``chunk`` from the state after ``earlier``, unless it is; return its verified checkpoint.
 
-        ``features`` are the encode results of this chunk and of those its lookahead reaches into.
+        ``features`` are those of this chunk and of those its lookahead reaches into.
 
         Raises:
             StorageUnavailable: the checkpoint could not be written.
         """
-        refs = tuple(FeaturesRef.model_validate(result) for result in features)
-        checkpoint = self._decode_once(chunk, refs, earlier, fresh=self._fresh)
-        if not self._holds(checkpoint.result_uri, checkpoint.result_sha256):
-            checkpoint = self._decode_once(chunk, refs, earlier, fresh=True)
+        refs = tuple(features)
+        previous = earlier[-1].state if earlier else None
+        key = decode_key(self.document, chunk, refs, self.reading.sha256, self.model.fingerprint, previous)
+        self._decoded[chunk.chunk_number] = (chunk, refs, key)
+        checkpoint = None if self._fresh else read_checkpoint(self._root, key, ChunkCheckpoint)
+        if checkpoint is None or not self._holds(checkpoint.result_uri, checkpoint.result_sha256):
+            self._restore_features(refs)
+            self._restore_state(earlier)
+            checkpoint = decode_task(key, self._name(chunk), chunk, refs, self.reading, previous, self._root)
+        self._collect_garbage([*earlier, checkpoint])
         return checkpoint
 
     def stored_result(self, checkpoint: ChunkCheckpoint) -> ChunkResult:
@@ -126,45 +126,24 @@ class ChunkSteps:
         Raises:
             BrokenChecksum: the file is damaged or gone.
         """
-        data = storage.read_verified(str(self._work / checkpoint.result_uri), checkpoint.result_sha256)
+        data = storage.read_verified(self._place(checkpoint.result_uri), checkpoint.result_sha256)
         return ChunkResult.model_validate_json(data)
-
-    def _decode_once(
-        self, chunk: ChunkRef, refs: tuple[FeaturesRef, ...], earlier: Sequence[ChunkCheckpoint], *, fresh: bool
-    ) -> ChunkCheckpoint:
-        previous = earlier[-1].state if earlier else None
-        key = decode_key(self.document, chunk, refs, self.reading.sha256, self.model.fingerprint, previous)
-        self._decoded[chunk.chunk_number] = (chunk, refs, key)
-        if fresh or not self._is_checkpointed(key):
-            self._restore_features(chunk, refs)
-            self._restore_state(earlier)
-        decode_step = self._decode.with_options(refresh_cache=fresh)
-        result = decode_step(key, self._name(chunk), chunk, refs, self.reading, previous, str(self._work))
-        if not self._is_checkpointed(key):
-            # Prefect calls a task completed even if its result could not be written.
-            raise StorageUnavailable(
-                f"the checkpoint of pages {chunk.page_numbers[0]}-{chunk.page_numbers[-1]} could not be written to "
-                f"{self._work / RESULTS_FOLDER}; free disk space or check permissions, then run again"
-            )
-        checkpoint = ChunkCheckpoint.model_validate(result)
-        self._collect_garbage([*earlier, checkpoint])
-        return checkpoint
 
     def _collect_garbage(self, checkpoints: Sequence[ChunkCheckpoint]) -> None:
         for state in collectable_states(checkpoints):
-            storage.delete(str(self._work / state.uri))
-        storage.trim_folder(self._work / FEATURES_FOLDER, FEATURES_CAP_BYTES)
+            storage.delete(self._place(state.uri))
+        storage.trim_folder(self._place(FEATURES_FOLDER), FEATURES_CAP_BYTES)
 
-    def _restore_features(self, chunk: ChunkRef, refs: tuple[FeaturesRef, ...]) -> None:
+    def _restore_features(self, refs: Sequence[FeaturesRef]) -> None:
         """Encode again what was collected or damaged: features are a pure function of the pages."""
         for ref in refs:
             if not self._holds(ref.uri, ref.sha256):
-                wanted = chunk.model_copy(update={"page_numbers": ref.page_numbers})
-                again = self._encode.with_options(refresh_cache=True)(**self._encode_parameters(wanted))
-                if again["sha256"] != ref.sha256:
+                wanted = ChunkRef(chunk_number=1, page_numbers=ref.page_numbers)
+                again = encode_task(**self._encode_parameters(wanted))
+                if again.sha256 != ref.sha256:
                     raise BrokenChecksum(
                         f"pages {ref.page_numbers[0]}-{ref.page_numbers[-1]} no longer encode to the same features "
-                        f"({again['sha256'][:12]} instead of {ref.sha256[:12]}); run again with --fresh"
+                        f"({again.sha256[:12]} instead of {ref.sha256[:12]}); run again with --fresh"
                     )
 
     def _restore_state(self, earlier: Sequence[ChunkCheckpoint]) -> None:
@@ -174,31 +153,34 @@ class ChunkSteps:
             missing -= 1
         for index in range(missing, len(earlier)):
             chunk, refs, key = self._decoded[earlier[index].chunk_number]
-            self._restore_features(chunk, refs)
+            self._restore_features(refs)
             previous = earlier[index - 1].state if index else None
-            again = decode.decode_chunk(chunk, refs, self.model, self.reading, previous, str(self._work), key)
+            again = decode.decode_chunk(chunk, refs, self.model, self.reading, previous, self._root, key)
             if again.state.sha256 != earlier[index].state.sha256:
                 raise BrokenChecksum(
                     f"pages {chunk.page_numbers[0]}-{chunk.page_numbers[-1]} no longer decode to the same state; "
                     "run again with --fresh"
                 )
 
+    def _encode_key(self, chunk: ChunkRef) -> str:
+        return encode_key(self.document, chunk, self.reading.sha256, self.model.fingerprint)
+
     def _encode_parameters(self, chunk: ChunkRef) -> dict[str, Any]:
         return {
-            "key": encode_key(self.document, chunk, self.reading.sha256, self.model.fingerprint),
+            "key": self._encode_key(chunk),
             "name": self._name(chunk),
             "source": str(self._source),
             "kind": self.document.kind,
             "chunk": chunk,
             "reading": self.reading,
-            "work": str(self._work),
+            "root": self._root,
         }
 
     def _name(self, chunk: ChunkRef) -> str:
         return f"{self.document.document_id} pages {chunk.page_numbers[0]}-{chunk.page_numbers[-1]}"
 
-    def _is_checkpointed(self, key: str) -> bool:
-        return (self._work / RESULTS_FOLDER / key).exists()
+    def _place(self, uri: str) -> str:
+        return storage.join(self._root, uri)
 
     def _holds(self, uri: str, sha256: str) -> bool:
-        return storage.exists_with_sha256(str(self._work / uri), sha256)
+        return storage.exists_with_sha256(self._place(uri), sha256)

@@ -1,8 +1,8 @@
 """From one source to one published document: fetch, plan, encode, decode, collect, publish.
 
 Encoding runs ahead in threads, a bounded number of chunks; decoding is one chunk after another, since each
-starts from the state of the one before. Every chunk's persisted result is a checkpoint: run again after
-whatever happened, and what is finished is not done again.
+starts from the state of the one before. Every finished chunk is a checkpoint: run again after whatever
+happened, and what is finished is not done again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from itertools import chain
 from pathlib import Path
 
 from prefect import flow
-from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from data_contracts.config import DigitizeConfig
-from data_contracts.document import ChunkRef, DocumentRef
+from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef
 from data_contracts.errors import ContractViolated, page_context
 from data_contracts.ledger import check_ledger
 from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageTimings
@@ -29,6 +28,7 @@ from data_contracts.verdict import Verdict
 from flows.chunks import ChunkSteps
 from flows.plain_errors import log_known_errors_plainly
 from flows.report import write_report
+from flows.settings import read_settings
 from flows.single_flight import one_run_at_a_time
 from models.sr_swa.meter import process_peak_bytes
 from tasks import collect, ingest, plan, publish, storage, validate
@@ -54,7 +54,7 @@ def digitize_document(
 
     Args:
         source: path or URI of the document.
-        output: folder that holds published documents; the work folder lies inside.
+        output: folder or URI that holds published documents; checkpoints lie inside.
         config: what is read, how, and what is written; empty: the defaults.
         fresh: ignore checkpoints of earlier runs.
 
@@ -65,12 +65,13 @@ def digitize_document(
     """
     config = config or DigitizeConfig()
     started_at, started = datetime.now(UTC), time.monotonic()
-    work = Path(output) / ".tomeflow"
+    settings = read_settings(output)
+    work = settings.work_folder
     document, local_path = ingest.fetch_document(source, work / "spool")
     with page_context(document=document.document_id), one_run_at_a_time(work / "locks", document.document_id):
         selected = plan.parse_pages(config.pages, document.page_count)
         logger.info("%s: %d pages", document.document_id, len(selected), extra={"page_total": len(selected)})
-        steps = ChunkSteps(document, local_path, config.reading, work, fresh=fresh)
+        steps = ChunkSteps(document, local_path, config.reading, settings.checkpoints, fresh=fresh)
         checkpoints = decode_in_order(steps, plan.plan_chunks(selected, config.chunk_pages))
         chunks = _stored_chunks(steps, checkpoints)
         counts = check_ledger(selected, (page for chunk in chunks() for page in chunk.pages))
@@ -110,13 +111,13 @@ def decode_in_order(steps: ChunkSteps, chunks: Sequence[ChunkRef]) -> list[Chunk
     """Encode a bounded number of chunks ahead and decode one after another; return every checkpoint."""
     lookahead_chunks = -(-steps.reading.sr_swa.lookahead_pages // min(len(c.page_numbers) for c in chunks))
     ahead = max(ENCODE_AHEAD_CHUNKS, lookahead_chunks)
-    encoding: list[PrefectFuture[dict[str, object]]] = []
+    encoding: list[Callable[[], FeaturesRef]] = []
     checkpoints: list[ChunkCheckpoint] = []
     for index in range(len(chunks)):
         while len(encoding) < min(len(chunks), index + 1 + ahead):
-            encoding.append(steps.submit_encode(chunks[len(encoding)]))
+            encoding.append(steps.start_encoding(chunks[len(encoding)]))
         needed = encoding[index : index + 1 + lookahead_chunks]
-        checkpoints.append(steps.decode(chunks[index], [future.result() for future in needed], checkpoints))
+        checkpoints.append(steps.decode(chunks[index], [encoded() for encoded in needed], checkpoints))
         numbers = chunks[index].page_numbers
         logger.info("pages %d-%d done", numbers[0], numbers[-1], extra={"page_numbers": numbers})
     return checkpoints

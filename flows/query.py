@@ -11,12 +11,13 @@ from typing import Any
 
 from data_contracts.errors import ConfigError
 from data_contracts.warehouse import open_export
+from flows.settings import read_settings
 from tasks.validate import EXPORT_FOLDER
 
 WIDEST_CELL = 60
 
 
-def run_query(output: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+def run_query(output: str | Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return column names and rows of ``sql`` over the export below ``output``.
 
     Raises:
@@ -25,7 +26,7 @@ def run_query(output: Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]
     """
     import duckdb
 
-    connection = open_export(output / ".tomeflow" / EXPORT_FOLDER)
+    connection = open_export(read_settings(str(output)).work_folder / EXPORT_FOLDER)
     try:
         result = connection.execute(sql)
         return [column[0] for column in result.description or []], result.fetchall()
@@ -52,7 +53,7 @@ def _cell(value: Any) -> str:
 
 def main(options: argparse.Namespace) -> int:
     """Run ``tomeflow query`` with parsed ``options`` (``output``, ``sql``, ``form``) and return the exit code."""
-    columns, rows = run_query(Path(options.output), options.sql)
+    columns, rows = run_query(options.output, options.sql)
     if options.form == "json":
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, ensure_ascii=False))
     elif options.form == "csv":

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -130,15 +130,27 @@ def read_verified(uri: str, sha256: str) -> bytes:
     return data
 
 
-def trim_folder(folder: Path, cap_bytes: int) -> None:
-    """Delete the files below ``folder`` that were written longest ago, until ``cap_bytes`` are left."""
-    files = [(path.stat(), path) for path in folder.rglob("*") if path.is_file()]
-    excess = sum(stat.st_size for stat, _ in files) - cap_bytes
-    for stat, path in sorted(files, key=lambda entry: entry[0].st_mtime_ns):
-        if excess <= 0:
-            return
-        path.unlink(missing_ok=True)
-        excess -= stat.st_size
+def trim_folder(uri: str, cap_bytes: int) -> None:
+    """Delete the files below ``uri`` that were written longest ago, until ``cap_bytes`` are left.
+
+    Raises:
+        StorageUnavailable: the folder cannot be listed, or a file not be deleted.
+    """
+    filesystem, path = filesystem_of(uri)
+    with storage_errors(uri, "trim"):
+        files = filesystem.find(path, detail=True)
+        excess = sum(info["size"] for info in files.values()) - cap_bytes
+        for name in sorted(files, key=lambda name: _written_at(files[name])):
+            if excess <= 0:
+                return
+            with suppress(FileNotFoundError):  # somebody else trims too
+                filesystem.rm_file(name)
+            excess -= files[name]["size"]
+
+
+def _written_at(info: Mapping[str, Any]) -> Any:
+    """Return when a listed file was written: a number or a date, the same kind throughout a file system."""
+    return next(info[key] for key in ("LastModified", "mtime", "created") if key in info)
 
 
 def write_bytes(uri: str, data: bytes) -> None:

@@ -11,6 +11,7 @@ from data_contracts.errors import BrokenChecksum, StorageUnavailable
 from tasks import storage
 
 PLACES = ("local", "memory", "s3")
+X100 = hashlib.sha256(b"x" * 100).hexdigest()
 
 
 @pytest.fixture(params=PLACES)
@@ -135,8 +136,18 @@ def test_the_oldest_files_of_a_folder_go_first(tmp_path):
     for number in range(4):
         (tmp_path / str(number)).write_bytes(b"x" * 100)
         os.utime(tmp_path / str(number), (number, number))
-    storage.trim_folder(tmp_path, 250)
+    storage.trim_folder(str(tmp_path), 250)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3"]
+
+
+def test_a_folder_is_trimmed_at_any_depth_and_may_be_missing(place):
+    storage.trim_folder(storage.join(place, "none"), 250)
+    for number in range(4):
+        storage.write_bytes(storage.join(place, "cache", str(number), "file"), b"x" * 100)
+    storage.trim_folder(storage.join(place, "cache"), 250)
+    left = [storage.exists_with_sha256(storage.join(place, "cache", str(n), "file"), X100) for n in range(4)]
+    assert sum(left) == 2
+    assert left[3], "the one written last"
 
 
 def test_hashing_reads_in_portions(tmp_path):
