@@ -374,12 +374,15 @@ def _rival_steps(setup: Setup, rival: type[Rival]) -> tuple[dict[int, float], tu
 
 
 def _fitting(setup: Setup, rival: type[Rival], pages: int) -> tuple[int, int]:
-    """Return (layers, pages) of ``rival`` that fit into ``rival_bytes``: fewer layers first, then fewer pages."""
+    """Return (layers, pages) of ``rival`` that fit into ``rival_bytes``: fewer layers first, then fewer pages.
+
+    No rival gets more layers than are measured of SR-SWA.
+    """
     workload, all_layers = setup.workload, setup.geometry.layers
     fitting_tokens = setup.rival_bytes // (workload.geometry.bytes_per_token // all_layers)
     layers = fitting_tokens // rival.tokens_after(workload, pages)
     if layers:
-        return min(layers, all_layers), pages
+        return min(layers, setup.layers), pages
     return 1, max((page for page in range(1, pages) if rival.tokens_after(workload, page) <= fitting_tokens), default=1)
 
 

@@ -23,7 +23,9 @@ PAPER_PATCH_RATIO = 0.125
 INK_CONTRAST = 0.25
 """Share of the paper's brightness that ink swallows, blurred as it is here; print from behind swallows less."""
 SHADE_CONTRAST = 0.05
-"""The same for print that shows through; paper grain and compression stay below after shrinking."""
+"""The same for print that shows through; paper grain and compression stay below after shrinking and smoothing."""
+GRAIN_PX = 0.8
+"""Smoothing of the view: grain has no neighbours and vanishes, print is wider than this."""
 DARKEST_PAPER = 0.2
 """Brightness below which contrast is measured against this, not the paper: on black, noise is a large share of it."""
 PICTURE_INK_RATIO = 0.005
@@ -63,7 +65,7 @@ def why_blank(pixels: Pixels) -> BlankReason:
 def gather_evidence(pixels: Pixels) -> Evidence:
     """Measure ``pixels`` [height, width, 3]."""
     view = _shrink(pixels)
-    grey = view.mean(axis=2)
+    grey = _without_grain(view.mean(axis=2))
     paper = _paper(grey)
     darkening = (paper - grey) / np.maximum(paper, DARKEST_PAPER)
     tone = np.median(view.reshape(-1, 3), axis=0)
@@ -82,6 +84,12 @@ def _shrink(pixels: Pixels) -> npt.NDArray[np.float64]:
     scale = min(1.0, VIEW_SIDE_PX / max(inner.shape[:2]))
     size = (max(1, round(inner.shape[1] * scale)), max(1, round(inner.shape[0] * scale)))
     return np.asarray(cv2.resize(inner, size, interpolation=cv2.INTER_AREA), np.float64) / 255
+
+
+def _without_grain(grey: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    import cv2
+
+    return np.asarray(cv2.GaussianBlur(grey, (0, 0), GRAIN_PX), np.float64)
 
 
 def _paper(grey: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

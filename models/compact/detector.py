@@ -28,6 +28,11 @@ boxes come out 3 % thinner; letters in a thinner box are larger to the recognise
 pages of 13 books: 1.05 times 2,575, as configured 2,473, 0.94 times (this) 2,410, 0.88 times 2,385, but at 0.88 the
 five clean English books turn from 185 errors to 200."""
 
+SPARSE_LINES = 3
+"""A page with fewer lines is looked at again beside a line of our own."""
+COMPANION_PX = 2 * STRIDE_PX
+COMPANION_TEXT = "the keeper climbed the tower at dusk and lit the lamp "
+
 
 class LineDetector:
     """Finds the text lines of one page at a time; the same pixels give the same lines."""
@@ -57,11 +62,16 @@ class LineDetector:
         Corners are page pixels: top left, top right, bottom right, bottom left, whichever way the text runs.
         """
         image, scale = _fit(pixels, self._side_px)
+        quads = self._find(image, pixels.shape[0], pixels.shape[1], scale)
+        if len(quads) < SPARSE_LINES:
+            quads = max(quads, self._find(_with_companion(image), pixels.shape[0], pixels.shape[1], scale), key=len)
+        return quads
+
+    def _find(self, image: npt.NDArray[np.uint8], height_px: int, width_px: int, scale: float) -> list[Quad]:
+        """Return the lines in ``image``, the page shrunk by ``scale``, as they lie on the page; none below it."""
         probability = self._session.run(None, {"x": _normalise(image)})[0]
-        height_px, width_px = pixels.shape[:2]
-        whole_px = (image.shape[0] / scale, image.shape[1] / scale)
-        found, _ = self._boxes(probability, whole_px)
-        return [_clip(corners, width_px, height_px) for corners in found]
+        found, _ = self._boxes(probability, (image.shape[0] / scale, image.shape[1] / scale))
+        return [_clip(corners, width_px, height_px) for corners in found if corners[:, 1].mean() < height_px]
 
 
 def _fit(pixels: npt.NDArray[np.uint8], side_px: int) -> tuple[npt.NDArray[np.uint8], float]:
@@ -75,6 +85,23 @@ def _fit(pixels: npt.NDArray[np.uint8], side_px: int) -> tuple[npt.NDArray[np.ui
         pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
     bottom, right = (math.ceil(side / STRIDE_PX) * STRIDE_PX - side for side in pixels.shape[:2])
     return np.asarray(cv2.copyMakeBorder(pixels, 0, bottom, 0, right, cv2.BORDER_REPLICATE), np.uint8), scale
+
+
+def _with_companion(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return ``image`` with a line of our own below it.
+
+    The network weighs its channels by their mean over the whole page, so on an almost empty one it overlooks what it
+    finds beside any full line: a lone word or number at 9 to 18 points was found on 6 of 90 generated pages without
+    the companion, on 90 with it.
+    """
+    import cv2
+
+    paper = np.median(image.reshape(-1, 3), axis=0).astype(np.uint8)
+    ink = (0, 0, 0) if paper.mean() > 127 else (255, 255, 255)
+    strip = np.full((COMPANION_PX, image.shape[1], 3), paper, np.uint8)
+    text = COMPANION_TEXT * (1 + image.shape[1] // 500)
+    cv2.putText(strip, text, (20, STRIDE_PX + 10), cv2.FONT_HERSHEY_COMPLEX, 0.6, ink, 1, cv2.LINE_AA)
+    return np.concatenate([image, strip])
 
 
 def _normalise(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:

@@ -28,10 +28,12 @@ CLEAR_MARGIN = 0.15
 """Lines are upside down when they read better by this much the other way."""
 READABLE_CONFIDENCE = 0.7
 """Mean below which the sample says nothing, whichever way up it is held."""
-FEWEST_LINES = 3
-"""A quarter turn needs as many lines: one or two down the page are a spine, a margin or a caption."""
 FEWEST_CHARACTERS = 12
-"""A sample with fewer characters turns nothing: a stamp or a page number can be read several ways."""
+FEWEST_LINES = 3
+"""With fewer characters, or lines for a quarter turn, the sample must be clear: a page number can be read two ways."""
+CLEAR_CONFIDENCE = 0.9
+FEWEST_LETTERS = 5
+"""What makes a short sample clear."""
 SAMPLE_CHARACTERS = 12
 """Single characters read in each direction, where a script runs across and down."""
 AGREEING_RATIO = 0.6
@@ -71,15 +73,22 @@ def find_rotation(pixels: Pixels, lines: Sequence[EncodedLine], recognizer: Line
         other = _Sample(longest, tuple(recognizer.read_images(crops)), flipped=True)
         sample = other if other.confidence >= sample.confidence + CLEAR_MARGIN else sample
     text = "".join(recognizer.text(reading.ids) for reading in sample.readings)
-    if sample.confidence < READABLE_CONFIDENCE or len(text) < FEWEST_CHARACTERS:
+    if not _is_evidence(sample, direction, text):
         return 0
     if is_mostly_ideographic(text):
         return _rotation_by_characters(pixels, sample, recognizer)
     if direction == "horizontal":
         return 180 if sample.flipped else 0
-    if len(longest) < FEWEST_LINES:
-        return 0
     return 90 if sample.flipped else 270
+
+
+def _is_evidence(sample: _Sample, direction: Direction, text: str) -> bool:
+    """Tell whether what was read is enough to turn a page by."""
+    if sample.confidence < READABLE_CONFIDENCE:
+        return False
+    if len(text) >= FEWEST_CHARACTERS and (direction == "horizontal" or len(sample.lines) >= FEWEST_LINES):
+        return True
+    return sample.confidence >= CLEAR_CONFIDENCE and sum(map(str.isalpha, text)) >= FEWEST_LETTERS
 
 
 def _longest(lines: Sequence[EncodedLine]) -> tuple[Direction, tuple[EncodedLine, ...]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from data_contracts.config import CompactConfig
+from data_contracts.result import BlankReason
 from models.compact.blank import why_blank
 from models.compact.ctc_score import CtcHead
 from models.compact.detector import LineDetector
@@ -21,6 +22,7 @@ from models.compact.orientation import find_rotation, turn
 from models.compact.page_memory import GEOMETRY, page_block
 from models.compact.recognizer import LineRecognizer
 from models.compact.rescoring import Rescored, WordRescorer
+from models.compact.show_through import lines_of_this_side
 from models.compact.word_list import load_word_lists
 from models.compact.words import draft_line
 from models.layout import line_directions, reading_order
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.kv import KVBlock
 
-ALGORITHM = "compact-3"
+ALGORITHM = "compact-4"
 """To be raised with every change of this package that can change a reading."""
 NOISE_CONFIDENCE = 0.3
 """Mean posterior below which a line is a pattern in a picture. Of 1,838 lines on 59 pages of the shared books, none
@@ -78,18 +80,17 @@ class CompactModel:
             pixels = turn(pixels, rotation)
             lines = self._see(pixels)
         legible = [line for line in lines if not self._is_noise(line)]
+        lines = lines_of_this_side(pixels, legible, self._recognizer)
         height_px, width_px = pixels.shape[:2]
-        order = reading_order(
-            [line.quad for line in legible], [line.direction for line in legible], width_px, height_px
-        )
+        order = reading_order([line.quad for line in lines], [line.direction for line in lines], width_px, height_px)
         return EncodedPage(
             page_number=image.page_number,
             width_px=width_px,
             height_px=height_px,
             dpi=image.dpi,
             rotation=rotation,
-            lines=tuple(legible[place] for place in order),
-            blank_reason=None if legible else why_blank(pixels),
+            lines=tuple(lines[place] for place in order),
+            blank_reason=None if lines else BlankReason.SHOW_THROUGH if legible else why_blank(pixels),
         )
 
     def prefill(self, page: EncodedPage, context: AttentionContext) -> KVBlock:

@@ -50,6 +50,11 @@ class Reading:
     frames: npt.NDArray[np.int32]
     shares: npt.NDArray[np.float64]
 
+    @property
+    def confidence(self) -> float:
+        """Mean over the characters; 0 without any."""
+        return float(self.posteriors.mean()) if len(self.posteriors) else 0.0
+
     @classmethod
     def of(cls, line: EncodedLine) -> Self:
         """Return the draft that ``line`` carries."""

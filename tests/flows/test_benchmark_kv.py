@@ -128,10 +128,16 @@ def test_a_rival_that_does_not_fit_is_allocated_in_part_and_the_output_says_so()
     report = run(*QUICK, "--rival-gb", "0.005")
     full, *_, page_loop, _ = report["rivals"]
     assert full["allocated"] == "1 of 12 layers, 3 of 12 pages; the rest multiplied"
-    assert page_loop["allocated"] == "3 of 12 layers; the rest multiplied"
+    assert page_loop["allocated"] == "1 of 12 layers; the rest multiplied"
     assert full["step_ms_multiplied_at_pages"] == [4]
     assert page_loop["step_ms_multiplied_at_pages"] == []
     assert full["kv_bytes"] == (16 + 12 * 276) * TOKEN_BYTES
+
+
+def test_no_rival_is_given_more_layers_than_are_measured_of_sr_swa(report: dict[str, Any]) -> None:
+    assert report["layers_measured"] == 1
+    *allocated, _ = (rival["allocated"] for rival in report["rivals"])
+    assert set(allocated) == {"1 of 12 layers; the rest multiplied"}
 
 
 def test_a_step_beyond_what_fits_is_that_of_what_fits_times_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,11 @@ import numpy.typing as npt
 import pytest
 from support.printed import PROSE, print_page
 
+from data_contracts.config import CompactConfig
 from data_contracts.result import BlankReason
 from models.compact.blank import gather_evidence, why_blank
+from models.compact.reader import CompactModel
+from models.sr_swa.protocol import PageImage
 
 HEIGHT, WIDTH = 1800, 1200
 OLD_PAPER = (228, 214, 186)
@@ -33,6 +36,12 @@ def type_from_behind(strength: float) -> npt.NDArray[np.float64]:
     rows, columns = min(HEIGHT - 200, printed.shape[0]), min(WIDTH - 100, printed.shape[1])
     behind[200 : 200 + rows, 50 : 50 + columns] = printed[:rows, :columns]
     return 1 - strength * (1 - np.asarray(cv2.GaussianBlur(behind, (0, 0), 3)))[:, :, None]
+
+
+@pytest.mark.parametrize("deviation", [8, 25, 40])
+def test_grain_makes_a_sheet_no_less_empty(deviation: int) -> None:
+    grain = np.random.default_rng(1).normal(225, deviation, (HEIGHT, WIDTH, 1))
+    assert why_blank(np.broadcast_to(np.clip(grain, 0, 255), (HEIGHT, WIDTH, 3)).astype(np.uint8)) is BlankReason.EMPTY
 
 
 def test_an_unprinted_sheet_is_empty() -> None:
@@ -81,6 +90,29 @@ def test_the_evidence_of_type_from_behind_is_shade_and_not_ink() -> None:
     evidence = gather_evidence(scanned(sheet() * type_from_behind(0.3)))
     assert evidence.ink_ratio < 0.005
     assert evidence.shade_ratio > 0.02
+
+
+@pytest.fixture(scope="module")
+def model() -> CompactModel:
+    return CompactModel(CompactConfig(second_look=False))
+
+
+@pytest.mark.parametrize("strength", [0.2, 0.35, 0.6])
+def test_a_page_on_which_only_the_other_side_can_be_read_is_show_through(model: CompactModel, strength: float) -> None:
+    page = model.encode_visual(PageImage(1, scanned(sheet() * type_from_behind(strength)), 200))
+    assert page.lines == ()
+    assert page.blank_reason is BlankReason.SHOW_THROUGH
+
+
+def test_lines_of_this_side_stay_where_the_other_side_shines_through(model: CompactModel) -> None:
+    import cv2
+
+    printed = print_page(PROSE[:3], dpi=200)[100:]
+    page = sheet()
+    page[1300 : 1300 + printed.shape[0], : printed.shape[1]] *= printed[:, :WIDTH] / 255
+    page = np.asarray(cv2.GaussianBlur(page * type_from_behind(0.4), (0, 0), 0.7))
+    encoded = model.encode_visual(PageImage(1, scanned(page), 200))
+    assert model.draft_text(encoded).splitlines() == list(PROSE[:3])
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (3, 2000, 3), (2000, 3, 3)])

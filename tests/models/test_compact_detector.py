@@ -64,9 +64,20 @@ def test_the_same_page_gives_the_same_boxes_whatever_the_threads(detector: LineD
     assert found == LineDetector(side_px=1280, threads=1).detect(page)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 3), (5, 900, 3), (900, 5, 3), (700, 500, 3)])
+@pytest.mark.parametrize("shape", [(1, 1, 3), (5, 900, 3), (900, 5, 3), (1800, 1300, 3)])
 def test_a_page_without_text_has_no_lines(detector: LineDetector, shape: tuple[int, int, int]) -> None:
     assert detector.detect(np.full(shape, 255, np.uint8)) == []
+
+
+@pytest.mark.parametrize("text", ["17", "FINIS.", "Chapter Nine"])
+def test_a_lone_word_on_a_large_page_is_found_where_it_stands(detector: LineDetector, text: str) -> None:
+    word = print_page([text], size=11, dpi=200)
+    page = np.full((2300, 1650, 3), 250, np.uint8)
+    page[1500 : 1500 + word.shape[0], 700 : 700 + word.shape[1]] = word
+    (box,) = (Box.around(quad) for quad in detector.detect(page))
+    rows, columns = np.nonzero(page[:, :, 0] < 128)
+    assert (box.left <= columns.min(), box.right >= columns.max()) == (True, True)
+    assert (box.top <= rows.min(), box.bottom >= rows.max()) == (True, True)
 
 
 def test_boxes_stay_on_the_page(detector: LineDetector) -> None:
