@@ -163,7 +163,17 @@ def _eyes_version() -> str:
     return f"{DETECTOR.sha256} {RECOGNIZER.sha256} {code.hexdigest()}"
 
 
-_EYES = ("blank", "detector", "line_shape", "onnx_weights", "orientation", "recognizer")
+_EYES = (
+    "blank",
+    "detector",
+    "line_shape",
+    "long_s",
+    "onnx_weights",
+    "orientation",
+    "recognizer",
+    "show_through",
+    "typography",
+)
 
 
 def _digest(text: str) -> str:

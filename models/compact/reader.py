@@ -23,6 +23,7 @@ from models.compact.page_memory import GEOMETRY, page_block
 from models.compact.recognizer import LineRecognizer
 from models.compact.rescoring import Rescored, WordRescorer
 from models.compact.show_through import lines_of_this_side
+from models.compact.typography import as_printed
 from models.compact.word_list import load_word_lists
 from models.compact.words import draft_line
 from models.layout import line_directions, reading_order
@@ -89,7 +90,7 @@ class CompactModel:
             height_px=height_px,
             dpi=image.dpi,
             rotation=rotation,
-            lines=tuple(lines[place] for place in order),
+            lines=as_printed([lines[place] for place in order], self._recognizer.characters),
             blank_reason=None if lines else BlankReason.SHOW_THROUGH if legible else why_blank(pixels),
         )
 

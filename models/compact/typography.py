@@ -1,4 +1,4 @@
-"""What the shapes of a line do not tell: old-style noughts are figures, a thin space is no space.
+"""What the shapes of a line do not tell: a long s is no f, an old-style nought a figure, a thin space no space.
 
 Old founts cast the nought as a round ``o`` and the one as a small ``I``, and printers set a thin space before
 ``; : ? !``. In the picture these are letters and spaces; what stands beside them tells what they are. Knows the
@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.compact.long_s import long_s_places
 from models.sr_swa.protocol import EncodedLine
 
 NOUGHTS = {"o": "0", "O": "0"}
@@ -20,51 +21,67 @@ FIGURES = {**NOUGHTS, "l": "1", "I": "1", "z": "2", "Z": "2", "g": "9"}
 """Letters that are figures when all else in their word is. At its ends only noughts are: 10l are pounds, 3g grams."""
 FEWEST_CHARACTERS = 3
 """A shorter word stays as it was read: 8o is octavo, 1o primo."""
-FRENCH_WORDS = frozenset("au aux ce ces dans de des du elle est et il ils la le les leur ne nous par pas pour que qui".split())
+FRENCH_WORD = re.compile(
+    "au|aux|ce|ces|dans|de|des|du|elle|est|et|il|ils|la|le|les|leur|ne|nous|par|pas|pour|que|qui", re.IGNORECASE
+)
 FRENCH_RATIO = 0.1
 """Share of these among a page's words above which it is French, where a space before ``; : ? !`` is part of the
 spelling. Over 300 words of a French novel it is 0.18 and more, of German and English books 0.03 and less."""
 
 _END, _INSIDE = "".join(NOUGHTS), "".join(FIGURES)
 _NUMBER = re.compile(
-    rf"(?<![^\W_])(?=[^\W\d_]*\d)[\d{_END}][\d{_INSIDE}]*[\d{_END}](?=(?:st|nd|rd|th|d|s)?(?![^\W_]))"
+    rf"(?<![^\W_])(?=[^\W\d_]*[,.]?[^\W\d_]*\d)"
+    rf"[\d{_END}](?:[\d{_INSIDE}]|[,.](?=[\d{_END}]))*[\d{_END}](?=(?:st|nd|rd|th|d|s)?(?![^\W_]))"
 )
 _THIN_SPACE = re.compile(r"(?<=\S) +(?=[;:?!])")
 
 
 def as_printed(lines: Sequence[EncodedLine], characters: Sequence[str]) -> tuple[EncodedLine, ...]:
-    """Return the lines of a page with figures in their numbers and without thin spaces; ``characters`` map ids."""
+    """Return the lines of a page as they were set; ``characters`` [classes] map class ids.
+
+    Posteriors stay those of the shapes.
+    """
     class_of = {character: index for index, character in enumerate(characters)}
     texts = ["".join(characters[index] for index in line.draft_ids) for line in lines]
-    numbered = [_with_figures(line, text, class_of) for line, text in zip(lines, texts, strict=True)]
-    if is_french(texts):
-        return tuple(numbered)
-    return tuple(_without_thin_spaces(line, text) for line, text in zip(numbered, texts, strict=True))
+    french = is_french(texts)
+    printed = []
+    for line, text, long_s in zip(lines, texts, long_s_places(texts), strict=True):
+        ids = line.draft_ids.copy()
+        for place, letter in {**dict.fromkeys(long_s, "s"), **_figures(text)}.items():
+            ids[place] = class_of[letter]
+        printed.append(_kept(replace(line, draft_ids=ids), [True] * len(ids) if french else _no_thin_space(text)))
+    return tuple(printed)
 
 
 def is_french(texts: Sequence[str]) -> bool:
     """Tell whether the words of ``texts`` are French."""
-    words = [word.casefold() for text in texts for word in re.findall(r"[^\W\d_]+", text)]
-    return sum(word in FRENCH_WORDS for word in words) > FRENCH_RATIO * len(words)
+    words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text)]
+    return sum(FRENCH_WORD.fullmatch(word) is not None for word in words) > FRENCH_RATIO * len(words)
 
 
-def _with_figures(line: EncodedLine, text: str, class_of: dict[str, int]) -> EncodedLine:
-    """Return ``line`` with the look-alikes in its numbers as figures; posteriors stay those of the shapes."""
-    ids = line.draft_ids.copy()
-    for number in _NUMBER.finditer(text):
-        if len(number[0]) >= FEWEST_CHARACTERS:
-            for place, character in enumerate(number[0], number.start()):
-                ids[place] = class_of[FIGURES.get(character, character)]
-    return replace(line, draft_ids=ids)
+def _figures(text: str) -> dict[int, str]:
+    """Return place -> figure of the look-alikes in the numbers of ``text``."""
+    return {
+        place: FIGURES[letter]
+        for number in _NUMBER.finditer(text)
+        if len(number[0]) >= FEWEST_CHARACTERS
+        for place, letter in enumerate(number[0], number.start())
+        if letter in FIGURES
+    }
 
 
-def _without_thin_spaces(line: EncodedLine, text: str) -> EncodedLine:
-    kept = np.ones(len(line.draft_ids), bool)
-    for space in _THIN_SPACE.finditer(text):
-        kept[space.start() : space.end()] = False
+def _no_thin_space(text: str) -> list[bool]:
+    """Return which characters of ``text`` are more than a thin space."""
+    thin = {place for space in _THIN_SPACE.finditer(text) for place in range(*space.span())}
+    return [place not in thin for place in range(len(text))]
+
+
+def _kept(line: EncodedLine, kept: Sequence[bool]) -> EncodedLine:
+    """Return ``line`` with the characters of its draft that are ``kept``."""
+    mask = np.asarray(kept, bool)
     return replace(
         line,
-        draft_ids=line.draft_ids[kept],
-        draft_posteriors=line.draft_posteriors[kept],
-        draft_frames=line.draft_frames[kept],
+        draft_ids=line.draft_ids[mask],
+        draft_posteriors=line.draft_posteriors[mask],
+        draft_frames=line.draft_frames[mask],
     )

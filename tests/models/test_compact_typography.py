@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.drafts import CHARACTERS, drafted_line
+
+from models.compact.long_s import long_s_places
+from models.compact.typography import as_printed, is_french
+
+GERMAN = (
+    "fie ift fo fchwer zu lefen wie ein altes Buch",
+    "auf dem Tifche lag des Kaufmanns Brief fefter",
+    "in der Luft",
+)
+MODERN = (
+    "sie ist so schwer zu lesen wie ein altes Buch",
+    "auf dem Tische lag des Kaufmanns Brief fester",
+    "in der Luft",
+)
+
+
+def printed(*lines: str) -> list[str]:
+    read = as_printed([drafted_line(line) for line in lines], CHARACTERS)
+    return ["".join(CHARACTERS[index] for index in line.draft_ids) for line in read]
+
+
+@pytest.mark.parametrize(
+    ("drafted", "meant"),
+    [
+        ("about 164o; married", "about 1640; married"),
+        ("12,ooo souls", "12,000 souls"),
+        ("the 15oth year", "the 150th year"),
+        ("from 1go9 to 19lo", "from 1909 to 1910"),
+        ("1zoo men", "1200 men"),
+        ("in IooI and Io24", "in IooI and Io24"),
+        ("8o and 1o, 5ol, 20g", "8o and 1o, 5ol, 20g"),
+        ("book o4b, room 3oab", "book o4b, room 3oab"),
+    ],
+)
+def test_letters_in_a_number_are_figures(drafted: str, meant: str) -> None:
+    assert printed(drafted) == [meant]
+
+
+def test_a_thin_space_before_a_mark_is_none() -> None:
+    assert printed("it was done ; and so", "; here") == ["it was done; and so", "; here"]
+
+
+def test_in_french_the_space_before_a_mark_stays() -> None:
+    assert is_french(["il est dans la maison et ne sort pas ; elle"])
+    assert printed("il est dans la maison et ne sort pas ; elle") == ["il est dans la maison et ne sort pas ; elle"]
+    assert not is_french([])
+
+
+def test_on_a_page_with_long_s_only_what_spelling_makes_an_f_stays_one() -> None:
+    assert printed(*GERMAN) == list(MODERN)
+
+
+def test_a_page_without_long_s_keeps_its_letters() -> None:
+    lines = ("fifty of the finest ships left after five", "the chief officer of the fort gave a feast", "if it ift so")
+    assert printed(*lines) == list(lines)
+
+
+def test_the_last_letter_of_a_word_is_never_a_long_s() -> None:
+    places = long_s_places([*GERMAN, "auf of Brief"])
+    assert places == [[0, 5, 8, 11, 23], [10, 41], [], []]
+
+
+def test_posteriors_and_frames_stay_with_their_characters() -> None:
+    line = drafted_line("done ; 17oo")
+    (read,) = as_printed([line], CHARACTERS)
+    kept = np.arange(len("done ; 17oo")) != 4
+    np.testing.assert_array_equal(read.draft_posteriors, line.draft_posteriors[kept])
+    np.testing.assert_array_equal(read.draft_frames, line.draft_frames[kept])
+
+
+def test_lines_without_characters_stay_empty() -> None:
+    assert as_printed([], CHARACTERS) == ()
+    assert printed("") == [""]
