@@ -101,6 +101,10 @@ class VlmConfig(_Config):
     )
 
 
+PLACES = {"vlm": {"model_path", "device", "pool_pages"}}
+"""Where weights lie and computing is done. What they are, the model's fingerprint says: a moved folder is no change."""
+
+
 class ReadingConfig(_Config):
     """All that can change what is read; its sha256 is part of every checkpoint key."""
 
@@ -112,8 +116,9 @@ class ReadingConfig(_Config):
 
     @property
     def sha256(self) -> str:
-        """Digest of the complete configuration, independent of process and field order."""
-        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+        """Digest of the configuration without ``PLACES``, independent of process and field order."""
+        fields = self.model_dump(mode="json", exclude=PLACES)
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 class QualityConfig(_Config):
