@@ -24,7 +24,7 @@ from models.compact.training.align import align
 from models.compact.training.degrade import Image
 from models.compact.training.draw import draw_document
 from models.compact.training.leaks import read_leaks
-from models.compact.training.text import Corpus, Language, LineText
+from models.compact.training.text import LANGUAGES, Corpus, Language, LineText
 from models.sr_swa.protocol import EncodedLine
 
 CACHE = Path(".cache/train")
@@ -67,17 +67,15 @@ class Reader:
 
 
 def make_document(
-    number: int, corpora: dict[Language, Corpus], fonts: Path, reader: Reader, seed: int
+    number: int, corpus: Corpus, fonts: Path, reader: Reader, seed: int
 ) -> shards.Document:
-    """Compose, draw, read and align document ``number``."""
-    language = LANGUAGE_CYCLE[number % len(LANGUAGE_CYCLE)]
-    corpus = corpora[language]
+    """Compose, draw, read and align document ``number`` from the texts of ``corpus``."""
     text = corpus.document(random.Random(seed))
     samples, style = [], ""
     for page, look, line, crop in draw_document(text, fonts, seed, held_out=corpus.held_out):
         samples.append(reader.sample(crop, line, page, look.severity))
         style = look.style
-    return shards.Document(number, language, text.historical, style, tuple(samples))
+    return shards.Document(number, corpus.language, text.historical, style, tuple(samples))
 
 
 def main() -> None:
@@ -87,21 +85,24 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=1000, help="how many to have in the end")
     parser.add_argument("--held-out", action="store_true", help="make documents for measuring")
     parser.add_argument("--books", type=Path, help="folder of books whose text must not be trained on")
+    parser.add_argument("--language", choices=LANGUAGES, help="documents of this language only; default: all in turn")
     parser.add_argument("--cache", type=Path, default=CACHE)
     options = parser.parse_args()
     folder = options.cache / ("held_out" if options.held_out else "documents")
     folder.mkdir(parents=True, exist_ok=True)
     leaks = read_leaks(options.books) if options.books else frozenset()
+    cycle = (options.language,) if options.language else LANGUAGE_CYCLE
     corpora = {
         language: Corpus(options.data / language, language, held_out=options.held_out, drop=leaks)
-        for language in dict.fromkeys(LANGUAGE_CYCLE)
+        for language in dict.fromkeys(cycle)
     }
     reader = Reader()
     for number in range(options.documents):
         path = folder / f"{number:06d}.safetensors"
         if not path.exists():
             seed = number + (HELD_OUT_SEED if options.held_out else 0)
-            shards.save(make_document(number, corpora, options.cache / "fonts", reader, seed), path)
+            corpus = corpora[cycle[number % len(cycle)]]
+            shards.save(make_document(number, corpus, options.cache / "fonts", reader, seed), path)
 
 
 def _outline(crop: Image) -> Quad:

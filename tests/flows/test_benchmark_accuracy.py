@@ -1,0 +1,176 @@
+"""The accuracy benchmark: degradations that do not move, fair comparisons, and a report with what was promised."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from support.drafts import drafted_line
+
+from data_contracts.errors import ConfigError
+from flows import benchmark_accuracy
+from flows.accuracy_pages import consecutive, usual_line_height_px
+from flows.accuracy_scores import character_error_rate, compare, score_page, word_errors, words_in
+from flows.benchmark_accuracy import (
+    CTC,
+    OURS,
+    READERS,
+    Measured,
+    References,
+    as_report,
+    as_text,
+    choose_degradations,
+    rare_misread,
+)
+from flows.degradation import AS_IS, SETTINGS_FILE, degrade, load_degradations
+
+FROZEN_SHA256 = "0cb590ab1a3c4fe4de04e65cd82c16549fe84567633a037b63582e3179ab2a94"
+LINE_HEIGHT_PX = 40.0
+PROMISED_KEYS = {
+    *("cer", "ctc_cer", "no_references_cer", "random_references_cer", "tesseract_cer", "passes_per_line"),
+    *("degraded_cer", "degraded_ctc_cer", "degraded_no_references_cer", "degraded_random_references_cer"),
+}
+
+
+def striped_page() -> np.ndarray:
+    page = np.full((400, 300, 3), 230, np.uint8)
+    page[::8] = 40
+    return page
+
+
+def scored(
+    page_number: int, truth: str, readings: dict[str, str | None], book: str = "en_book", degradation: str = "A"
+):
+    return score_page(book, degradation, page_number, truth, readings)
+
+
+def test_the_degradations_are_frozen():
+    settings = json.loads(SETTINGS_FILE.read_text(encoding="utf-8"))["degradations"]
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    assert digest == FROZEN_SHA256, "a changed setting makes all published figures incomparable"
+
+
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+def test_a_degraded_page_keeps_its_size_and_equal_seeds_give_equal_pages(name):
+    page, setting = striped_page(), load_degradations()[name]
+    once, again, other = (degrade(page, setting, LINE_HEIGHT_PX, seed) for seed in ("a 1", "a 1", "a 2"))
+    assert once.shape == page.shape
+    assert once.dtype == np.uint8
+    assert np.array_equal(once, again)
+    assert not np.array_equal(once, other)
+
+
+def test_a_setting_is_as_hard_for_a_finer_scan_of_the_same_page():
+    setting = load_degradations()["A"]
+    coarse = striped_page()
+    fine = np.repeat(np.repeat(coarse, 2, axis=0), 2, axis=1)
+    of_coarse = degrade(coarse, setting, LINE_HEIGHT_PX, "a")
+    of_fine = degrade(fine, setting, 2 * LINE_HEIGHT_PX, "a")
+    assert of_fine.std() == pytest.approx(of_coarse.std(), rel=0.1)
+
+
+def test_an_unknown_degradation_is_refused_by_name():
+    assert choose_degradations(None) == [AS_IS, "A", "B", "C"]
+    assert choose_degradations(["C", AS_IS]) == [AS_IS, "C"]
+    with pytest.raises(ConfigError, match="no degradation D; there are as_is, A, B, C"):
+        choose_degradations(["D"])
+
+
+def test_pages_are_neighbours_from_the_middle_of_the_book():
+    assert consecutive([3, 5, 6, 7, 9], 3) == [5, 6, 7]
+    assert consecutive([3, 5], None) == [3, 5]
+    assert consecutive([3, 5], 9) == [3, 5]
+
+
+def test_the_height_of_lines_is_that_of_text_not_of_page_numbers():
+    assert usual_line_height_px([drafted_line("text of a line"), drafted_line("7")]) == pytest.approx(40)
+    assert usual_line_height_px([]) == pytest.approx(48)
+
+
+def test_an_absent_reader_has_no_rate_rather_than_a_perfect_one():
+    page = scored(1, "some words", {OURS: "some words", "tesseract": None})
+    assert character_error_rate([page], OURS) == 0
+    assert character_error_rate([page], "tesseract") is None
+    assert compare([page], "tesseract", OURS) is None
+
+
+def test_a_clear_difference_is_significant_and_none_is_not():
+    pages = [
+        scored(n, "the house of Horton", {CTC: "thc house of Hortom", OURS: "the house of Horton"}) for n in range(20)
+    ]
+    better = compare(pages, CTC, OURS)
+    assert better is not None
+    assert better["change"] == pytest.approx(-2 / 19)
+    assert better["change_high"] < 0
+    assert better["p"] < 0.05
+    assert (better["pages_better"], better["pages_worse"]) == (20, 0)
+    same = compare(pages, CTC, CTC)
+    assert same is not None
+    assert same["p"] == 1
+
+
+def test_a_difference_on_one_page_of_many_is_not_significant():
+    pages = [scored(n, "the house", {CTC: "the house", OURS: "the house"}) for n in range(19)]
+    pages.append(scored(19, "the house", {CTC: "thc house", OURS: "the house"}))
+    found = compare(pages, CTC, OURS)
+    assert found is not None
+    assert found["p"] > 0.05
+
+
+def test_words_are_told_apart_by_whether_an_earlier_page_has_them():
+    first = scored(1, "Horton came", {OURS: "Hortom came"})
+    second = scored(2, "Horton left Morton", {OURS: "Hortom left Morton"})
+    other_book = scored(3, "Horton", {OURS: "Hortom"}, book="fr_other")
+    counts = word_errors([second, first, other_book], [OURS])
+    assert counts["repeated"] == {"words": 1, OURS: 1}
+    assert counts["repeated_rare"] == {"words": 1, OURS: 1}
+    assert counts["first"] == {"words": 5, OURS: 2}
+
+
+def test_a_useful_reference_has_a_rare_word_that_the_draft_misread():
+    words = {number: words_in(text) for number, text in {1: "Horton with them", 2: "with Horton"}.items()}
+    words |= {number: {"with"} for number in range(3, 20)}
+    assert rare_misread(1, words, "Hortom wlth them") == {"horton"}
+
+
+def test_the_report_has_the_promised_keys_everywhere():
+    readings = dict.fromkeys(READERS, "some words")
+    measured = Measured(
+        pages=[scored(1, "some words", readings, degradation=name) for name in (AS_IS, "A", "B", "C")],
+        references={OURS: References(fetched=4, hit=1, useful=2)},
+    )
+    report = json.loads(json.dumps(as_report(measured)))
+    assert {"books", "languages", "degradations", "total"} <= report.keys()
+    for block in (report["total"], report["books"]["en_book"], report["languages"]["en"]):
+        assert block.keys() >= PROMISED_KEYS
+        assert block["cer"] == 0
+    assert list(report["degradations"]) == [AS_IS, "A", "B", "C"]
+    assert report["references"][OURS] == {"fetched": 4, "hit_ratio": 0.25, "recall": 0.5}
+    assert "en_book" in as_text(report)
+
+
+def test_pages_made_worse_are_counted():
+    truth = "x" * 100
+    readings = {OURS: "y" * 4 + "x" * 96, CTC: truth}
+    report = as_report(Measured(pages=[scored(1, truth, dict.fromkeys(READERS, truth) | readings, degradation=AS_IS)]))
+    made_worse = report["pages_made_worse"]
+    assert (made_worse["by_half_a_point"], made_worse["by_three_points"]) == (1, 1)
+    assert made_worse["worst"] == pytest.approx(0.04)
+
+
+@pytest.mark.shared_data
+@pytest.mark.slow
+def test_two_real_pages_are_read_in_all_arms_and_kept(shared_data, tmp_path, capsys):
+    arguments = [str(shared_data / "books"), "--books", "en_lusitania", "--pages-per-book", "2", "--no-tesseract"]
+    arguments += ["--degradations", f"{AS_IS},A", "--cache", str(tmp_path), "--json"]
+    assert benchmark_accuracy.main(arguments) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["total"]["tesseract_cer"] is None
+    assert report["total"]["cer"] < report["total"]["degraded_ctc_cer"] < 0.3
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    assert len(kept) == 4
+    assert benchmark_accuracy.main(arguments) == 0
+    assert json.loads(capsys.readouterr().out) == report
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")} == kept
