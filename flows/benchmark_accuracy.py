@@ -1,9 +1,9 @@
 """``tomeflow bench accuracy``: what memory and word lists do for the compact model, on real pages made worse.
 
 All arms read the same encoded pages with the same line boxes: the CTC draft, the model without earlier pages, with
-random references in place of chosen ones, as it is; each of the last three with and without the general word lists;
-and Tesseract. Pages are read as they are and under the three frozen degradations (``degradations.json``). Pages of a
-book are consecutive and only earlier pages are ever known.
+random references in place of chosen ones, with the memory of another book, with one of random words, as it is; each of
+the last five with and without the general word lists; and Tesseract. Pages are read as they are and under the three
+frozen degradations (``degradations.json``). Pages of a book are consecutive and only earlier pages are ever known.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from flows.degradation import AS_IS, load_degradations
 
 if TYPE_CHECKING:
     from data_contracts.config import ReadingConfig
-    from models.sr_swa.protocol import EncodedPage, OcrModel
+    from flows.accuracy_controls import LentMemory
+    from models.compact.reader import CompactModel
+    from models.sr_swa.protocol import EncodedPage
     from models.sr_swa.store import Selector
 
 OURS, CTC, NONE, RANDOM, TESSERACT = "ours", "ctc", "no_references", "random_references", "tesseract"
+OTHER_BOOK, RANDOM_WORDS = "another_books_memory", "random_words"
 WITHOUT_LIST = "_without_list"
 """Ends the names of arms in which no general word list is known."""
-MEMORY_ARMS = (OURS, NONE, RANDOM)
+MEMORY_ARMS = (OURS, NONE, RANDOM, OTHER_BOOK, RANDOM_WORDS)
 READERS = (*MEMORY_ARMS, *(arm + WITHOUT_LIST for arm in MEMORY_ARMS), CTC, TESSERACT)
 COMPARISONS = (
     (CTC, OURS),
@@ -47,6 +50,8 @@ COMPARISONS = (
     (RANDOM, OURS),
     (CTC, OURS + WITHOUT_LIST),
     (NONE + WITHOUT_LIST, OURS + WITHOUT_LIST),
+    (NONE + WITHOUT_LIST, OTHER_BOOK + WITHOUT_LIST),
+    (NONE + WITHOUT_LIST, RANDOM_WORDS + WITHOUT_LIST),
     (RANDOM + WITHOUT_LIST, OURS + WITHOUT_LIST),
     (TESSERACT, OURS),
 )
@@ -141,41 +146,68 @@ def measure(
     from models.compact.reader import CompactModel
 
     reading = ReadingConfig()
-    plain = CompactModel(CompactConfig(word_lists=False))
-    model = CompactModel(reading.compact)
+    models = {"": CompactModel(reading.compact), WITHOUT_LIST: CompactModel(CompactConfig(word_lists=False))}
     measured = Measured()
-    for book in books:
-        shelf = PageShelf(book, cache, model, reading)
-        truths = read_truth(book, page_count=0)
-        words = {number: words_in(truth) for number, truth in truths.items()}
-        numbers = consecutive(sorted(truths), pages_per_book)
+    books = list(books)
+    shelves = {book.name: PageShelf(book, cache, models[""], reading) for book in books}
+    truths = {book.name: read_truth(book, page_count=0) for book in books}
+    numbers = {name: consecutive(sorted(texts), pages_per_book) for name, texts in truths.items()}
+    for name in shelves:
+        words = {number: words_in(truth) for number, truth in truths[name].items()}
+        other = another_book(name, list(shelves))
         for degradation in degradations:
-            print(f"{book.name} {degradation}: {len(numbers)} pages", file=sys.stderr, flush=True)
-            pages = [shelf.encoded(number, degradation) for number in numbers]
-            readings: dict[str, dict[int, str | None]] = {CTC: {page.page_number: draft(page, model) for page in pages}}
-            for arm in MEMORY_ARMS:
-                for suffix, reader in (("", model), (WITHOUT_LIST, plain)):
-                    readings[arm + suffix] = _read(arm, arm + suffix, pages, reader, reading, words, measured)
+            print(f"{name} {degradation}: {len(numbers[name])} pages", file=sys.stderr, flush=True)
+            pages = [shelves[name].encoded(number, degradation) for number in numbers[name]]
+            foreign = [shelves[other].encoded(number, degradation) for number in numbers[other]] if other else []
+            readings = _read_all(f"{name} {degradation}", pages, foreign, models, reading, words, measured)
             if tesseract:
-                readings[TESSERACT] = {number: shelf.tesseract_text(number, degradation) for number in numbers}
-            measured.pages += [
-                score_page(book.name, degradation, n, truths[n], {name: texts[n] for name, texts in readings.items()})
-                for n in numbers
-            ]
+                readings[TESSERACT] = {n: shelves[name].tesseract_text(n, degradation) for n in numbers[name]}
+            for number in numbers[name]:
+                texts = {reader: read.get(number) for reader, read in readings.items()}
+                measured.pages.append(score_page(name, degradation, number, truths[name][number], texts))
     return measured
 
 
-def draft(page: EncodedPage, model: Any) -> str:
-    """Return the CTC head's reading of ``page``."""
-    text: str = model.draft_text(page)
-    return text
+def another_book(name: str, names: Sequence[str]) -> str | None:
+    """Return the next of ``names``, of the same language if there is one; None where no other book is.
+
+    Two scans of one book are named alike to the end of the shorter name and do not count as different.
+    """
+    at = names.index(name)
+    others = [each for each in (*names[at + 1 :], *names[:at]) if not each.startswith(name) | name.startswith(each)]
+    return next((each for each in others if each[:2] == name[:2]), others[0] if others else None)
+
+
+def _read_all(
+    seed: str,
+    pages: Sequence[EncodedPage],
+    foreign: Sequence[EncodedPage],
+    models: Mapping[str, CompactModel],
+    reading: ReadingConfig,
+    words: Mapping[int, set[str]],
+    measured: Measured,
+) -> dict[str, dict[int, str | None]]:
+    """Return the texts of ``pages`` by reader and page number; ``models`` by how the reader's name ends."""
+    from flows.accuracy_controls import LentMemory, lend, random_words
+
+    model = models[""]
+    lent = {RANDOM_WORDS: random_words(pages, model.characters, seed)}
+    if foreign:
+        lent[OTHER_BOOK] = lend(pages, foreign)
+    readings: dict[str, dict[int, str | None]] = {CTC: {page.page_number: model.draft_text(page) for page in pages}}
+    for arm in MEMORY_ARMS:
+        for suffix, own in models.items():
+            reader = LentMemory(own, lent[arm]) if arm in lent else own
+            if arm != OTHER_BOOK or foreign:
+                readings[arm + suffix] = _read(arm, arm + suffix, pages, reader, reading, words, measured)
+    return readings
 
 
 def _read(
     arm: str,
     name: str,
     pages: Sequence[EncodedPage],
-    model: OcrModel,
+    model: CompactModel | LentMemory,
     reading: ReadingConfig,
     words: Mapping[int, set[str]],
     measured: Measured,
@@ -198,7 +230,7 @@ def _read(
         texts[page.page_number] = result.text
         counts.fetched += result.metrics.references_fetched
         counts.hit += result.metrics.references_hit
-        wanted = rare_misread(page.page_number, words, draft(page, model))
+        wanted = rare_misread(page.page_number, words, model.draft_text(page))
         counts.useful += sum(bool(wanted & words[number]) for number in fetched[0])
     return texts
 

@@ -5,8 +5,7 @@ A source is a set of known words with the form they were seen in. Knows nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,6 @@ DISTANCE_RATIO = 0.4
 are still missed, beyond it mostly false ones come."""
 CANDIDATES = 40
 """Of one source for one word; the nearest ones. The true word is rarely further down."""
-CACHED_WORDS = 8192
-"""Distinct drafts whose candidates are remembered: a few chapters' worth."""
 
 
 class KnownWords:
@@ -33,18 +30,21 @@ class KnownWords:
         by_length: dict[int, list[str]] = {}
         for key in sorted(self._forms):
             by_length.setdefault(len(key), []).append(key)
-        self._by_length = {length: (keys, _letter_sets(keys)) for length, keys in by_length.items()}
-        self.near = lru_cache(CACHED_WORDS)(self._near)
+        self._by_length = {length: (np.array(keys, object), _letter_sets(keys)) for length, keys in by_length.items()}
 
     def __len__(self) -> int:
         """Return how many distinct words there are."""
         return len(self._forms)
 
+    def __iter__(self) -> Iterator[str]:
+        """Go through the words, each in the form it was first seen in."""
+        return iter(self._forms.values())
+
     def __contains__(self, word: str) -> bool:
         """Return whether ``word`` is known, in any case."""
         return word.casefold() in self._forms
 
-    def _near(self, word: str) -> tuple[str, ...]:
+    def near(self, word: str) -> tuple[str, ...]:
         """Return forms of the words spelt nearly like ``word``, nearest first, itself included."""
         key = word.casefold()
         own_letters = _letter_sets([key])
@@ -54,7 +54,7 @@ class KnownWords:
             if abs(length - len(key)) <= edits:
                 # An edit changes at most two members of the set of letters: cheap, and rules out nine words of ten.
                 possible = np.flatnonzero(np.bitwise_count(letters ^ own_letters) <= 2 * edits)
-                found += _within(key, [keys[index] for index in possible], edits)
+                found += _within(key, keys[possible].tolist(), edits)
         return tuple(self._forms[key] for _, key in sorted(found)[:CANDIDATES])
 
 
@@ -77,3 +77,11 @@ def in_case_of(drafted: str, form: str) -> tuple[str, ...]:
     if drafted[:1].isupper():
         return tuple(dict.fromkeys((form[:1].upper() + form[1:], form)))
     return tuple(dict.fromkeys((form, form.lower())))
+
+
+def keeps(form: str, drafted: str, sure: npt.NDArray[np.bool_]) -> bool:
+    """Return whether ``form``, in any case, has all letters of ``drafted`` that are ``sure`` [letters]."""
+    own, key = form.casefold(), drafted.casefold()
+    if len(key) != len(sure):  # a letter that becomes two when its case is folded
+        return True
+    return not any(step.tag != "insert" and sure[step.src_pos] for step in Levenshtein.editops(key, own))

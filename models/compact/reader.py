@@ -72,6 +72,11 @@ class CompactModel:
         """One layer with one head: a word's picture."""
         return GEOMETRY
 
+    @property
+    def characters(self) -> tuple[str, ...]:
+        """The character of each class; the blank's is empty."""
+        return self._recognizer.characters
+
     def encode_visual(self, image: PageImage) -> EncodedPage:
         """Return the legible lines of a page in reading order, after turning it upright; or why it has none."""
         pixels = image.pixels
@@ -110,9 +115,15 @@ class CompactModel:
                 changed = index in looked.changed_lines
                 lines.append(line.model_copy(update={"read_by": SECOND_LOOK}) if changed else line)
         ids = [int(index) for encoded in looked.lines for index in encoded.draft_ids]
+        self.remember(page, context)
         return Decoding(
             lines=tuple(lines), token_ids=tuple(ids), uncertainty=max(doubts), window_mass=looked.window_mass
         )
+
+    def remember(self, page: EncodedPage, context: AttentionContext) -> None:
+        """Count the sure words of ``page``, as drafted, for the pages after it."""
+        if self._second_look:
+            self._second_look.count_page(page.lines, context)
 
     def draft_text(self, page: EncodedPage) -> str:
         """Return what the eyes alone read on ``page``, a line a line: a draft for a larger model."""

@@ -8,7 +8,6 @@ it. A change needs a margin. Nothing that is decided here enters the memory: it 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,47 +15,27 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from models.compact.candidates import in_case_of
+from models.compact.candidates import in_case_of, keeps
 from models.compact.ctc_score import CtcHead
 from models.compact.document_words import DocumentWords
 from models.compact.draft_words import DraftWord, draft_words, ends_divided
 from models.compact.memory_words import MemoryWords
 from models.compact.page_memory import word_picture
+from models.compact.word_choice import Caution, Evidence, choose
 from models.compact.word_list import WordList
 from models.compact.words import Span
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.protocol import EncodedLine
 from models.sr_swa.usage import Fetch
 
+Lists = Sequence[WordList]
+
 NOTES_KEY = "words"
 """Where the document's words stand in the context's notes."""
 CONFIDENT = 0.9
 """Lowest character posterior of a word that is counted."""
-PRIOR_FLOOR = 0.1
-"""Count of a word that was never seen: keeps the prior finite, and a first occurrence cheap."""
-LISTED_COUNT = 0.5
-"""Count of a word that only the general list knows: between never and once."""
-
 FULL_MASS = 1.0
 """What an accepted word counts as, in attention: it is a hit, whatever ratio makes one."""
-
-
-@dataclass(frozen=True)
-class Caution:
-    """What a change must overcome. Fitted on generated pages, never on a book that is measured.
-
-    ``margin`` and ``short_margin`` are log-probabilities; words of up to ``short_letters`` letters have more
-    neighbours by chance, so they need more. Below ``unreadable_below``, the mean posterior of a line, a line is noise
-    on which every word fits.
-    """
-
-    uncertain_below: float = 0.99
-    least_letters: int = 3
-    short_letters: int = 4
-    prior_weight: float = 1.0
-    margin: float = 0.0
-    short_margin: float = 1.0
-    unreadable_below: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -107,19 +86,21 @@ class WordRescorer:
         """Return ``lines`` of the current page with uncertain words looked at again.
 
         The gate is asked word by word: one picture asks for pages on which that word stands, a whole line of them for
-        no page in particular. Counts the page's confident words in ``context.notes``, so call it once a page, last. A
-        reader that is configured to remember no page has no counts either.
+        no page in particular. A reader that is configured to remember no page has no counts either.
         """
         document = DocumentWords.from_json(context.notes.get(NOTES_KEY, {}))
         remembers = context.config.window_pages > 1 or context.config.reference_pages > 0
         words = self._words_of(lines)
-        confident = [word.core for each in words for word in each if word.is_word and word.confidence > CONFIDENT]
-        lists = document.written_in(confident, self._lists)
+        lists = document.written_in(_confident(words), self._lists)
         page = _PageLook(self, document if remembers else DocumentWords(), lists, context)
         looked = [page.look(index, line, words[index]) for index, line in enumerate(lines)]
-        document.add_page(confident, context.page_number, self._lists)
-        context.notes[NOTES_KEY] = document.as_json()
         return Rescored(tuple(looked), tuple(page.replacements), page.window_mass)
+
+    def count_page(self, lines: Sequence[EncodedLine], context: AttentionContext) -> None:
+        """Count the confident words of a finished page, as drafted, in ``context.notes``; once a page."""
+        document = DocumentWords.from_json(context.notes.get(NOTES_KEY, {}))
+        document.add_page(_confident(self._words_of(lines)), context.page_number, self._lists)
+        context.notes[NOTES_KEY] = document.as_json()
 
     def _words_of(self, lines: Sequence[EncodedLine]) -> list[list[DraftWord]]:
         words, continues = [], False
@@ -139,13 +120,19 @@ class WordRescorer:
             if word.is_word and word.letters >= caution.least_letters and word.confidence < caution.uncertain_below
         ]
 
-    def texts(self, word: DraftWord, forms: Iterable[str]) -> dict[str, str]:
-        """Return core -> text for what ``word`` might be, itself first; every text can be written by the head."""
+    def texts(self, line: EncodedLine, word: DraftWord, forms: Iterable[str]) -> dict[str, str]:
+        """Return core -> text for what ``word`` might be, itself first.
+
+        Every text can be written by the head, and none lacks a letter of which the draft is sure.
+        """
+        first = word.start + len(word.head)
+        sure = line.draft_posteriors[first : first + len(word.core)] > self._caution.sure_letter
         cores = {word.core: word.text}
-        for form in forms:
-            for core in in_case_of(word.core, form):
-                if self._class_of.keys() >= set(core):
-                    cores.setdefault(core, word.head + core + word.tail)
+        for form in dict.fromkeys(forms):
+            if keeps(form, word.core, sure):
+                for core in in_case_of(word.core, form):
+                    if self._class_of.keys() >= set(core):
+                        cores.setdefault(core, word.head + core + word.tail)
         return cores
 
     def score(self, line: EncodedLine, word: DraftWord, texts: Iterable[str]) -> np.ndarray:
@@ -153,15 +140,22 @@ class WordRescorer:
         around = [[self._class_of[character] for character in word.before + text + word.after] for text in texts]
         return self._head.score(line.frames[word.first_frame : word.last_frame + 1], around)
 
-    def prior(self, core: str, document: DocumentWords, lists: Iterable[WordList]) -> float:
-        """Return the weighted log of how often the document, or else its language, has ``core``."""
-        count = document.count(core) + LISTED_COUNT * any(core in each.words for each in lists)
-        return self._caution.prior_weight * math.log(count + PRIOR_FLOOR)
+    def evidence(
+        self, line: EncodedLine, word: DraftWord, texts: Mapping[str, str], document: DocumentWords, lists: Lists
+    ) -> Evidence:
+        """Return what picture, document and language say of ``texts``, core -> text, in place of ``word``."""
+        return Evidence(
+            picture=self.score(line, word, texts.values()).astype(np.float64),
+            times=np.array([document.count(core) for core in texts], np.float64),
+            listed=np.array([any(core in each.words for each in lists) for core in texts]),
+            letters=np.array([len(core) for core in texts]),
+            has_list=bool(lists),
+        )
 
-    def margin(self, word: DraftWord) -> float:
-        """Return what a change of ``word`` must gain."""
-        caution = self._caution
-        return caution.short_margin if word.letters <= caution.short_letters else caution.margin
+    def choose(self, word: DraftWord, texts: Mapping[str, str], evidence: Evidence) -> tuple[int, float]:
+        """Return the place among ``texts`` of what ``word`` is, 0 for as drafted, and its posterior."""
+        del texts
+        return choose(evidence, word.letters, self._caution)
 
     def write(self, line: EncodedLine, replacements: Sequence[Replacement]) -> EncodedLine:
         """Return ``line`` with words replaced; the new characters share the frames of the old ones."""
@@ -178,6 +172,10 @@ class WordRescorer:
             draft_posteriors=np.asarray(posteriors, np.float32),
             draft_frames=np.asarray(frames, np.int32),
         )
+
+
+def _confident(words: Iterable[Sequence[DraftWord]]) -> list[str]:
+    return [word.core for each in words for word in each if word.is_word and word.confidence > CONFIDENT]
 
 
 class _PageLook:
@@ -211,18 +209,14 @@ class _PageLook:
         fetch = self._fetch(picture, 1 - word.confidence)
         fetched = MemoryWords(fetch.blocks if fetch else (), self._rescorer.characters)
         forms = [form for memory in (self._window, fetched) for form in memory.candidates(word.core, picture)]
-        forms += [form for each in self._lists for form in each.words.near(word.core)]
-        texts = self._rescorer.texts(word, forms)
+        forms += [form for each in self._lists for form in each.near(word.core)]
+        texts = self._rescorer.texts(line, word, forms)
         if len(texts) == 1:
             return None
-        scores = self._rescorer.score(line, word, texts.values()).astype(np.float64)
-        scores += [self._rescorer.prior(core, self._document, self._lists) for core in texts]
-        best = int(scores.argmax())
-        if scores[best] - scores[0] <= self._rescorer.margin(word):
-            best = 0
+        evidence = self._rescorer.evidence(line, word, texts, self._document, self._lists)
+        best, posterior = self._rescorer.choose(word, texts, evidence)
         core, text = list(texts.items())[best]
         self._note_use(core, fetch, fetched)
-        posterior = float(1 / np.exp(scores - scores[best]).sum())
         return Replacement(line_index, word, text, posterior) if best else None
 
     def _fetch(self, picture: npt.NDArray[np.float16], uncertainty: float) -> Fetch | None:

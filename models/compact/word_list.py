@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from models.compact.candidates import KnownWords
 
 FOLDER = Path(__file__).with_name("word_lists")
+CACHED_WORDS = 8192
+"""Distinct drafts whose answers are remembered: a few chapters' worth."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,11 @@ class WordList:
     name: str
     words: KnownWords
     sha256: str = ""
+
+    @cached_property
+    def near(self) -> Callable[[str], tuple[str, ...]]:
+        """``words.near``, remembering its last answers: a list is large, and drafts repeat."""
+        return lru_cache(CACHED_WORDS)(self.words.near)
 
 
 @cache

@@ -7,10 +7,11 @@ import json
 
 import numpy as np
 import pytest
-from support.drafts import drafted_line
+from support.drafts import CHARACTERS, drafted_line
 
 from data_contracts.errors import ConfigError
 from flows import benchmark_accuracy
+from flows.accuracy_controls import LentMemory, lend, random_words
 from flows.accuracy_pages import consecutive, usual_line_height_px
 from flows.accuracy_scores import character_error_rate, compare, score_page, word_errors, words_in
 from flows.benchmark_accuracy import (
@@ -19,12 +20,14 @@ from flows.benchmark_accuracy import (
     READERS,
     Measured,
     References,
+    another_book,
     as_report,
     as_text,
     choose_degradations,
     rare_misread,
 )
 from flows.degradation import AS_IS, SETTINGS_FILE, degrade, load_degradations
+from models.sr_swa.protocol import EncodedPage
 
 FROZEN_SHA256 = "0cb590ab1a3c4fe4de04e65cd82c16549fe84567633a037b63582e3179ab2a94"
 LINE_HEIGHT_PX = 40.0
@@ -149,6 +152,62 @@ def test_the_report_has_the_promised_keys_everywhere():
     assert list(report["degradations"]) == [AS_IS, "A", "B", "C"]
     assert report["references"][OURS] == {"fetched": 4, "hit_ratio": 0.25, "recall": 0.5}
     assert "en_book" in as_text(report)
+
+
+def page_of(number: int, text: str) -> EncodedPage:
+    return EncodedPage(number, 800, 600, 300.0, lines=(drafted_line(text),))
+
+
+def written(page: EncodedPage) -> str:
+    return "".join(CHARACTERS[index] for index in page.lines[0].draft_ids)
+
+
+def test_a_lent_page_stands_under_the_number_of_the_page_read():
+    lent = lend([page_of(7, "a"), page_of(8, "b"), page_of(9, "c")], [page_of(1, "Horton"), page_of(2, "Morton")])
+    assert {number: (page.page_number, written(page)) for number, page in lent.items()} == {
+        7: (7, "Horton"),
+        8: (8, "Morton"),
+        9: (9, "Horton"),
+    }
+
+
+def test_random_words_are_as_long_and_the_same_for_the_same_seed():
+    page = page_of(1, "of Hortom, said")
+    once, again = (written(random_words([page], CHARACTERS, "seed")[1]) for _ in range(2))
+    assert once == again != "of Hortom, said"
+    assert [len(word) for word in once.split()] == [len(word) for word in ("of", "Hortom,", "said")]
+
+
+def test_another_book_is_of_the_same_language_and_no_other_scan():
+    names = ["de_a", "en_moat", "en_moat_degraded", "en_horton", "zh_b"]
+    assert another_book("en_moat", names) == "en_horton"
+    assert another_book("en_moat_degraded", names) == "en_horton"
+    assert another_book("en_horton", names) == "en_moat"
+    assert another_book("zh_b", names) == "de_a"
+    assert another_book("en_moat", ["en_moat", "en_moat_degraded"]) is None
+
+
+def test_a_reader_remembers_the_lent_page_and_not_its_own():
+    class Reader:
+        fingerprint, geometry = "reader", None
+
+        def prefill(self, page, context):
+            return written(page)
+
+        def decode(self, page, context):
+            self.remember(page, context)
+            return written(page)
+
+        def remember(self, page, context):
+            context.notes["words"] = [*context.notes.get("words", []), written(page)]
+
+    class Context:
+        notes = {"words": ["before"]}  # noqa: RUF012
+
+    reader, context = LentMemory(Reader(), lend([page_of(3, "own")], [page_of(1, "lent")])), Context()
+    assert reader.prefill(page_of(3, "own"), context) == "lent"
+    assert reader.decode(page_of(3, "own"), context) == "own"
+    assert context.notes == {"words": ["before", "lent"]}
 
 
 def test_pages_made_worse_are_counted():

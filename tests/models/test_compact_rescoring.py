@@ -14,7 +14,8 @@ from data_contracts.result import Line, PageResult, Word
 from models.compact.candidates import KnownWords
 from models.compact.document_words import LIST_MIN_WORDS
 from models.compact.page_memory import GEOMETRY, page_block
-from models.compact.rescoring import NOTES_KEY, Caution, WordRescorer
+from models.compact.rescoring import NOTES_KEY, WordRescorer
+from models.compact.word_choice import Caution
 from models.compact.word_list import WordList
 from models.sr_swa.continuous import ContinuousDecoder
 from models.sr_swa.protocol import Decoding, EncodedLine, EncodedPage
@@ -42,6 +43,7 @@ class SecondReader:
 
     def decode(self, page, context):
         looked = self._rescorer.rescore_page(page.lines, context)
+        self._rescorer.count_page(page.lines, context)
         lines = [written(line) for line in looked.lines]
         return Decoding(lines=tuple(lines), window_mass=looked.window_mass)
 

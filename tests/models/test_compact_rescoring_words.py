@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 from support.drafts import CHARACTERS, drafted_line
 
-from models.compact.candidates import CANDIDATES, DISTANCE_RATIO, KnownWords, in_case_of
+from models.compact.candidates import CANDIDATES, DISTANCE_RATIO, KnownWords, in_case_of, keeps
 from models.compact.document_words import CAPACITY_WORDS, LIST_MIN_WORDS, DocumentWords
 from models.compact.draft_words import draft_words, ends_divided
 from models.compact.word_list import WordList, load_word_lists
@@ -116,3 +116,11 @@ def test_drafts_without_characters_have_no_words():
     assert draft_words(line, CHARACTERS, continues=False) == []
     assert not ends_divided(line, CHARACTERS)
     assert line.frames.dtype == np.float16
+
+
+def test_a_candidate_keeps_the_letters_that_are_sure():
+    sure = np.array([True, False, False])
+    assert keeps("MAY", "Mar", sure)
+    assert keeps("Ma", "Mar", sure)
+    assert not keeps("bay", "Mar", sure)
+    assert not keeps("ar", "Mar", sure)

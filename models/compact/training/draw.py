@@ -28,18 +28,24 @@ FILL = (0.58, 0.86)
 NEIGHBOUR_RATE = 0.25
 """Share of crops with the feet of the line above or the heads of the line below in them."""
 UNDERLINE_RATE = 0.03
+SEVERITY_SPREAD = 0.06
+"""Standard deviation of the pages' severity around that of their document, where one is given."""
 
 
 def draw_document(
-    document: DocumentText, fonts: Path, seed: int, *, held_out: bool
+    document: DocumentText, fonts: Path, seed: int, *, held_out: bool, severity: float | None = None
 ) -> Iterator[tuple[int, PageLook, LineText, Image]]:
-    """Yield page index, look, text and grey image [48, width] of every line of ``document``."""
+    """Yield page index, look, text and grey image [48, width] of every line of ``document``.
+
+    All pages are about as bad as ``severity`` says, or each is as bad as it happens to be.
+    """
     chance, rng = random.Random(seed), np.random.default_rng(seed)
     face = choose_face(document, chance, fonts, held_out=held_out)
     style = STYLES[int(rng.choice(len(STYLES), p=STYLE_WEIGHTS))]
     fill, tracking = chance.uniform(*FILL), chance.uniform(0.92, 1.1)
     for index, page in enumerate(document.pages):
-        look = draw_look(rng, style, float(rng.beta(1.1, 1.3)))
+        drawn = rng.beta(1.1, 1.3) if severity is None else rng.normal(severity, SEVERITY_SPREAD)
+        look = draw_look(rng, style, float(np.clip(drawn, 0, 1)))
         inks = [_ink(line, face, fill, tracking, chance, rng) for line in page]
         for at, (line, ink) in enumerate(zip(page, inks, strict=True)):
             shown = _with_neighbours(ink, inks[at - 1], inks[(at + 1) % len(inks)], chance)

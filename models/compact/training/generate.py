@@ -31,6 +31,12 @@ CACHE = Path(".cache/train")
 LANGUAGE_CYCLE: tuple[Language, ...] = ("en", "fr", "de", "en", "zh", "en", "de", "fr", "en", "fr", "en", "de", "zh")
 """Documents in turn: en 38 %, fr 23 %, de 23 %, zh 15 %."""
 HELD_OUT_SEED = 1_000_000_000
+LONG_SEED = 500_000_000
+LONG_PAGES, LONG_LINES = 24, 25
+"""A document on which memory can show what it is worth: longer than the window, pages with words enough."""
+LONG_NAMES = (20, 60, 150)
+LONG_SEVERITY = (0.35, 0.8)
+"""Where the draft errs on some per cent of the characters: what is clean has no doubts, what is worse no cues."""
 UNREADABLE_RATIO = 0.5
 """A line of whose characters the draft misses more than this is shown to nobody: its target would teach guessing."""
 
@@ -66,9 +72,7 @@ class Reader:
         return np.asarray(line.frames.astype(np.float32) @ weight[states].T + bias[states], np.float32)
 
 
-def make_document(
-    number: int, corpus: Corpus, fonts: Path, reader: Reader, seed: int
-) -> shards.Document:
+def make_document(number: int, corpus: Corpus, fonts: Path, reader: Reader, seed: int) -> shards.Document:
     """Compose, draw, read and align document ``number`` from the texts of ``corpus``."""
     text = corpus.document(random.Random(seed))
     samples, style = [], ""
@@ -78,17 +82,30 @@ def make_document(
     return shards.Document(number, corpus.language, text.historical, style, tuple(samples))
 
 
+def make_long_document(number: int, corpus: Corpus, fonts: Path, reader: Reader, seed: int) -> shards.Document:
+    """Make document ``number`` for fitting the second look: of many pages, all about equally bad."""
+    chance = random.Random(seed)
+    text = corpus.document(chance, LONG_PAGES, LONG_LINES, chance.choice(LONG_NAMES))
+    severity = chance.uniform(*LONG_SEVERITY)
+    drawn = draw_document(text, fonts, seed, held_out=corpus.held_out, severity=severity)
+    samples = [(reader.sample(crop, line, page, look.severity), look.style) for page, look, line, crop in drawn]
+    return shards.Document(
+        number, corpus.language, text.historical, samples[0][1], tuple(sample for sample, _ in samples)
+    )
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with en/ fr/ de/ zh/ of *.txt")
     parser.add_argument("--documents", type=int, default=1000, help="how many to have in the end")
     parser.add_argument("--held-out", action="store_true", help="make documents for measuring")
+    parser.add_argument("--long", action="store_true", help="make documents of many pages, for fitting the second look")
     parser.add_argument("--books", type=Path, help="folder of books whose text must not be trained on")
     parser.add_argument("--language", choices=LANGUAGES, help="documents of this language only; default: all in turn")
     parser.add_argument("--cache", type=Path, default=CACHE)
     options = parser.parse_args()
-    folder = options.cache / ("held_out" if options.held_out else "documents")
+    folder = options.cache / (("long_" if options.long else "") + ("held_out" if options.held_out else "documents"))
     folder.mkdir(parents=True, exist_ok=True)
     leaks = read_leaks(options.books) if options.books else frozenset()
     cycle = (options.language,) if options.language else LANGUAGE_CYCLE
@@ -100,9 +117,10 @@ def main() -> None:
     for number in range(options.documents):
         path = folder / f"{number:06d}.safetensors"
         if not path.exists():
-            seed = number + (HELD_OUT_SEED if options.held_out else 0)
+            seed = number + HELD_OUT_SEED * options.held_out + LONG_SEED * options.long
+            make = make_long_document if options.long else make_document
             corpus = corpora[cycle[number % len(cycle)]]
-            shards.save(make_document(number, corpus, options.cache / "fonts", reader, seed), path)
+            shards.save(make(number, corpus, options.cache / "fonts", reader, seed), path)
 
 
 def _outline(crop: Image) -> Quad:

@@ -173,13 +173,18 @@ class Corpus:
         """How many paragraphs there are."""
         return len(self._paragraphs)
 
-    def document(self, rng: random.Random) -> DocumentText:
-        """Compose one document."""
+    def document(
+        self,
+        rng: random.Random,
+        pages: int = PAGES_OF_A_DOCUMENT,
+        lines: int = LINES_OF_A_PAGE,
+        names: int = NAMES_OF_A_DOCUMENT,
+    ) -> DocumentText:
+        """Compose one document of ``pages`` of ``lines`` with so many recurring ``names``."""
         historical = self.language in ("de", "fr") and rng.random() < HISTORICAL_RATE
-        names = [_name(rng, self.held_out) for _ in range(NAMES_OF_A_DOCUMENT)]
-        stream = self._lines(rng, historical, names)
-        pages = tuple(tuple(next(stream) for _ in range(LINES_OF_A_PAGE)) for _ in range(PAGES_OF_A_DOCUMENT))
-        return DocumentText(self.language, historical, pages)
+        stream = self._lines(rng, historical, [_name(rng, self.held_out) for _ in range(names)])
+        drawn = tuple(tuple(next(stream) for _ in range(lines)) for _ in range(pages))
+        return DocumentText(self.language, historical, drawn)
 
     def _lines(self, rng: random.Random, historical: bool, names: Sequence[str]) -> Iterator[LineText]:
         width = rng.randint(9, 26) if self.language == "zh" else rng.randint(28, 62)

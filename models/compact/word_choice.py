@@ -1,0 +1,76 @@
+"""Which of several words stands on a stretch of a line, given what speaks for each.
+
+The choice is a conditional logit: a weighted sum of log-probabilities and counts, fitted on generated pages
+(``training/fit_rescoring.py``), never on a book that is measured. Knows nothing of lines, memory or lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+MOST_TIMES = 4
+"""A word that stands so often is known; without a bound ``the`` and ``and`` swallow every rare short word like them."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What speaks for each text that a word might be; the draft is the first. All arrays [texts].
+
+    ``picture``: log P of the text on the frames, but for a constant. ``times``: how often the document has the word.
+    ``listed``: whether a general list of the document's language has it, if there is one (``has_list``).
+    ``letters``: how many the word has.
+    """
+
+    picture: npt.NDArray[np.float64]
+    times: npt.NDArray[np.float64]
+    listed: npt.NDArray[np.bool_]
+    letters: npt.NDArray[np.int64]
+    has_list: bool
+
+
+@dataclass(frozen=True)
+class Caution:
+    """Which words are looked at, and what a change must overcome.
+
+    ``margin`` and ``short_margin`` are log-probabilities; words of up to ``short_letters`` letters have more
+    neighbours by chance, so they need more. ``listed_times`` is what a word of the general list counts beside its
+    times in the document; ``unlisted_times`` one that the list lacks; ``unknown_times`` any, where there is no list.
+    ``dropped_letter_cost`` is for each letter that a word has less than the draft: bad scans hide letters and seldom
+    add one. A letter that is surer than ``sure_letter`` stays. Below ``unreadable_below``, the mean posterior of a
+    line, a line is noise on which every word fits.
+    """
+
+    uncertain_below: float = 0.99
+    least_letters: int = 3
+    short_letters: int = 4
+    picture_weight: float = 1.0
+    times_weight: float = 1.5
+    listed_times: float = 2.0
+    unlisted_times: float = 0.05
+    unknown_times: float = 0.05
+    dropped_letter_cost: float = 2.0
+    sure_letter: float = 0.98
+    margin: float = 0.5
+    short_margin: float = 2.0
+    unreadable_below: float = 0.5
+
+
+def scores(evidence: Evidence, caution: Caution) -> npt.NDArray[np.float64]:
+    """Return the log-probability [texts] of each text, but for a constant."""
+    unseen = np.where(evidence.listed, caution.listed_times, caution.unlisted_times)
+    times = np.minimum(evidence.times, MOST_TIMES) + (unseen if evidence.has_list else caution.unknown_times)
+    dropped = np.maximum(0, evidence.letters[0] - evidence.letters)
+    known = caution.times_weight * np.log(times) - caution.dropped_letter_cost * dropped
+    return np.asarray(caution.picture_weight * evidence.picture + known, np.float64)
+
+
+def choose(evidence: Evidence, letters: int, caution: Caution) -> tuple[int, float]:
+    """Return which text stands there, and its posterior among all; the draft of ``letters`` unless another is ahead."""
+    found = scores(evidence, caution)
+    best = int(found.argmax())
+    if found[best] - found[0] <= (caution.short_margin if letters <= caution.short_letters else caution.margin):
+        best = 0
+    return best, float(1 / np.exp(found - found[best]).sum())
