@@ -153,7 +153,7 @@ def fit(doubts: Sequence[Doubt], caution: Caution) -> Caution:
     for _ in range(ROUNDS):
         for name, values in GRID.items():
             for value in values:
-                trial = replace(caution, **{name: value})
+                trial = replace(caution, **{name: value})  # type: ignore[arg-type]
                 saved = gained(doubts, trial)["all"]
                 if saved > best:
                     best, caution = saved, trial
