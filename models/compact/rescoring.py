@@ -141,20 +141,29 @@ class WordRescorer:
         return self._head.score(line.frames[word.first_frame : word.last_frame + 1], around)
 
     def evidence(
-        self, line: EncodedLine, word: DraftWord, texts: Mapping[str, str], document: DocumentWords, lists: Lists
+        self,
+        line: EncodedLine,
+        word: DraftWord,
+        texts: Mapping[str, str],
+        remembered: npt.NDArray[np.bool_],
+        document: DocumentWords,
+        lists: Lists,
     ) -> Evidence:
-        """Return what picture, document and language say of ``texts``, core -> text, in place of ``word``."""
+        """Return what picture, memory, document and language say of ``texts``, core -> text, in place of ``word``."""
         return Evidence(
             picture=self.score(line, word, texts.values()).astype(np.float64),
             times=np.array([document.count(core) for core in texts], np.float64),
             listed=np.array([any(core in each.words for each in lists) for core in texts]),
+            remembered=remembered,
             letters=np.array([len(core) for core in texts]),
             has_list=bool(lists),
         )
 
-    def choose(self, word: DraftWord, texts: Mapping[str, str], evidence: Evidence) -> tuple[int, float]:
-        """Return the place among ``texts`` of what ``word`` is, 0 for as drafted, and its posterior."""
-        del texts
+    def choose(
+        self, line: EncodedLine, word: DraftWord, texts: Mapping[str, str], evidence: Evidence
+    ) -> tuple[int, float]:
+        """Return the place among ``texts`` of what ``word`` of ``line`` is, 0 for as drafted, and its posterior."""
+        del line, texts
         return choose(evidence, word.letters, self._caution)
 
     def write(self, line: EncodedLine, replacements: Sequence[Replacement]) -> EncodedLine:
@@ -208,13 +217,15 @@ class _PageLook:
         picture = word_picture(line, Span(word.start, word.stop))
         fetch = self._fetch(picture, 1 - word.confidence)
         fetched = MemoryWords(fetch.blocks if fetch else (), self._rescorer.characters)
-        forms = [form for memory in (self._window, fetched) for form in memory.candidates(word.core, picture)]
+        memories = (self._window, fetched)
+        forms = [form for memory in memories for form in memory.candidates(word.core, picture)]
         forms += [form for each in self._lists for form in each.near(word.core)]
         texts = self._rescorer.texts(line, word, forms)
         if len(texts) == 1:
             return None
-        evidence = self._rescorer.evidence(line, word, texts, self._document, self._lists)
-        best, posterior = self._rescorer.choose(word, texts, evidence)
+        remembered = np.array([any(memory.places(core) for memory in memories) for core in texts])
+        evidence = self._rescorer.evidence(line, word, texts, remembered, self._document, self._lists)
+        best, posterior = self._rescorer.choose(line, word, texts, evidence)
         core, text = list(texts.items())[best]
         self._note_use(core, fetch, fetched)
         return Replacement(line_index, word, text, posterior) if best else None

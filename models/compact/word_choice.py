@@ -21,12 +21,13 @@ class Evidence:
 
     ``picture``: log P of the text on the frames, but for a constant. ``times``: how often the document has the word.
     ``listed``: whether a general list of the document's language has it, if there is one (``has_list``).
-    ``letters``: how many the word has.
+    ``remembered``: whether it stands in the window or in a fetched reference. ``letters``: how many the word has.
     """
 
     picture: npt.NDArray[np.float64]
     times: npt.NDArray[np.float64]
     listed: npt.NDArray[np.bool_]
+    remembered: npt.NDArray[np.bool_]
     letters: npt.NDArray[np.int64]
     has_list: bool
 
@@ -35,26 +36,28 @@ class Evidence:
 class Caution:
     """Which words are looked at, and what a change must overcome.
 
-    ``margin`` and ``short_margin`` are log-probabilities; words of up to ``short_letters`` letters have more
-    neighbours by chance, so they need more. ``listed_times`` is what a word of the general list counts beside its
-    times in the document; ``unlisted_times`` one that the list lacks; ``unknown_times`` any, where there is no list.
-    ``dropped_letter_cost`` is for each letter that a word has less than the draft: bad scans hide letters and seldom
-    add one. A letter that is surer than ``sure_letter`` stays. Below ``unreadable_below``, the mean posterior of a
-    line, a line is noise on which every word fits.
+    All weights are of log-probabilities. ``picture_weight`` is below 1, since frames of a bad scan are surer than they
+    should be. ``listed_times`` is what a word of the general list counts beside its times in the document,
+    ``unlisted_times`` one that the list lacks, ``unknown_times`` any where there is no list. ``letter_weight`` is for
+    each letter of a word: bad scans hide letters and seldom add one. A change needs ``margin``; words of up to
+    ``short_letters`` letters have more neighbours by chance and need ``short_margin``. A letter that is surer than
+    ``sure_letter`` stays. Below ``unreadable_below``, the mean posterior of a line, a line is noise on which every word
+    fits.
     """
 
     uncertain_below: float = 0.99
     least_letters: int = 3
     short_letters: int = 4
-    picture_weight: float = 1.0
-    times_weight: float = 1.5
-    listed_times: float = 2.0
-    unlisted_times: float = 0.05
+    picture_weight: float = 0.6
+    times_weight: float = 0.5
+    listed_times: float = 0.5
+    unlisted_times: float = 0.01
     unknown_times: float = 0.05
-    dropped_letter_cost: float = 2.0
+    remembered_weight: float = 1.35
+    letter_weight: float = 1.25
+    margin: float = 0.0
+    short_margin: float = 1.0
     sure_letter: float = 0.98
-    margin: float = 0.5
-    short_margin: float = 2.0
     unreadable_below: float = 0.5
 
 
@@ -62,9 +65,13 @@ def scores(evidence: Evidence, caution: Caution) -> npt.NDArray[np.float64]:
     """Return the log-probability [texts] of each text, but for a constant."""
     unseen = np.where(evidence.listed, caution.listed_times, caution.unlisted_times)
     times = np.minimum(evidence.times, MOST_TIMES) + (unseen if evidence.has_list else caution.unknown_times)
-    dropped = np.maximum(0, evidence.letters[0] - evidence.letters)
-    known = caution.times_weight * np.log(times) - caution.dropped_letter_cost * dropped
-    return np.asarray(caution.picture_weight * evidence.picture + known, np.float64)
+    return np.asarray(
+        caution.picture_weight * evidence.picture
+        + caution.times_weight * np.log(times)
+        + caution.remembered_weight * evidence.remembered
+        + caution.letter_weight * evidence.letters,
+        np.float64,
+    )
 
 
 def choose(evidence: Evidence, letters: int, caution: Caution) -> tuple[int, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,14 +35,15 @@ from models.sr_swa.protocol import Decoding, EncodedLine, EncodedPage
 ROUNDS = 3
 """Times that all settings are gone through; the third changes next to nothing."""
 GRID: dict[str, tuple[float, ...]] = {
-    "picture_weight": (0.4, 0.55, 0.7, 0.85, 1.0),
-    "times_weight": (0.5, 0.75, 1.0, 1.5, 2.0),
-    "listed_times": (0.25, 0.5, 1.0, 2.0, 4.0),
-    "unlisted_times": (0.01, 0.03, 0.05, 0.1, 0.2),
-    "unknown_times": (0.01, 0.03, 0.05, 0.1, 0.2, 0.4, 0.8),
-    "dropped_letter_cost": (0.0, 0.5, 1.0, 2.0, 3.0),
-    "margin": (-1.0, -0.5, 0.0, 0.5, 1.0),
-    "short_margin": (-0.5, 0.0, 0.5, 1.0, 2.0, 3.0),
+    "picture_weight": (0.4, 0.5, 0.6, 0.7, 0.85, 1.0),
+    "times_weight": (0.25, 0.5, 0.75, 1.0, 1.5),
+    "listed_times": (0.25, 0.5, 1.0, 2.0),
+    "unlisted_times": (0.003, 0.01, 0.03, 0.1),
+    "unknown_times": (0.01, 0.03, 0.05, 0.1, 0.2, 0.4),
+    "remembered_weight": (0.0, 0.5, 1.0, 1.5, 2.0),
+    "letter_weight": (0.0, 0.5, 0.75, 1.0, 1.25, 1.5),
+    "margin": (-0.5, 0.0, 0.25, 0.5, 1.0),
+    "short_margin": (0.0, 0.5, 1.0, 1.5, 2.0),
 }
 
 
@@ -58,19 +59,19 @@ class Doubt:
 
 
 class Watched(WordRescorer):
-    """A rescorer that keeps what it is asked to choose from."""
+    """A rescorer that keeps what it chose from: line, word, texts and what spoke for each."""
 
     def __init__(self, head: CtcHead, characters: Sequence[str], lists: Iterable[WordList], caution: Caution) -> None:
         """Take what a rescorer takes."""
         super().__init__(head, characters, lists, caution)
-        self.asked: list[tuple[DraftWord, list[str], Evidence, EncodedLine]] = []
-        self._line: EncodedLine | None = None
+        self.asked: list[tuple[EncodedLine, DraftWord, list[str], Evidence]] = []
 
-    def evidence(self, line: EncodedLine, word: DraftWord, texts: Any, document: Any, lists: Any) -> Evidence:
-        """Return the evidence, and keep it."""
-        evidence = super().evidence(line, word, texts, document, lists)
-        self.asked.append((word, list(texts.values()), evidence, line))
-        return evidence
+    def choose(
+        self, line: EncodedLine, word: DraftWord, texts: Mapping[str, str], evidence: Evidence
+    ) -> tuple[int, float]:
+        """Choose, and keep what there was to choose from."""
+        self.asked.append((line, word, list(texts.values()), evidence))
+        return super().choose(line, word, texts, evidence)
 
 
 class WatchedReader:
@@ -109,7 +110,7 @@ def doubts_of(document: shards.Document, rescorer: Watched) -> Iterator[Doubt]:
         page = EncodedPage(number + 1, 2000, 3000, 300.0, lines=tuple(sample.line for sample in samples))
         list(decoder.decode([page]))
         by_line = {id(sample.line): sample for sample in samples}
-        for word, texts, evidence, line in rescorer.asked:
+        for line, word, texts, evidence in rescorer.asked:
             sample = by_line[id(line)]
             if sample.usable:
                 truth = _truth(sample, word, rescorer.characters)
