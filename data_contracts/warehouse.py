@@ -15,7 +15,7 @@ from uuid import uuid4
 from data_contracts.document import DocumentRef
 from data_contracts.errors import StorageUnavailable
 from data_contracts.page_facts import PageFacts
-from data_contracts.result import GateStatus, PageResult, PageTimings
+from data_contracts.result import ChunkResult, GateStatus, PageResult, PageTimings
 from data_contracts.verdict import Evaluation, Release, Verdict
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ VIEWS_FILE = SCHEMA_FOLDER / "views.sql"
 TABLES = (
     "documents",
     "runs",
+    "chunks",
     "pages",
     "events",
     "page_measures",
@@ -33,8 +34,12 @@ TABLES = (
     "evaluations",
     "verdicts",
     "releases",
+    "page_accuracy",
 )
 """All tables of the warehouse, each a file of the export."""
+WAREHOUSE_FILE = "warehouse.duckdb"
+EXPORT_FOLDER = "export"
+"""Both lie in the work folder."""
 LOCK_TIMEOUT_S = 120.0
 LOCK_POLL_S = 0.2
 
@@ -153,6 +158,29 @@ def document_row(document: DocumentRef) -> dict[str, Any]:
         "uri": document.uri,
         "kind": document.kind,
         "page_count": document.page_count,
+    }
+
+
+def chunk_row(
+    document: DocumentRef,
+    config_sha256: str,
+    run_id: str,
+    chunk_number: int,
+    chunk: ChunkResult,
+    timings: Sequence[PageTimings],
+) -> dict[str, Any]:
+    """Return the row of ``chunks``; ``timings`` are those of this run, empty for a chunk of an earlier one."""
+    return {
+        "document_sha256": document.sha256,
+        "config_sha256": config_sha256,
+        "chunk_number": chunk_number,
+        "run_id": run_id,
+        "first_page": chunk.pages[0].page_number,
+        "last_page": chunk.pages[-1].page_number,
+        "pages": len(chunk.pages),
+        "state_sha256": chunk.state.sha256,
+        "state_bytes": chunk.state.size_bytes,
+        "decode_ms": sum(timing.decode_ms for timing in timings) if timings else None,
     }
 
 

@@ -93,7 +93,13 @@ def _add_run(commands: Any) -> None:
 def _add_eval(commands: Any) -> None:
     evaluate = commands.add_parser("eval", help="compare a reading with the truth: CER and WER by page")
     evaluate.add_argument("output", metavar="OUT", help="output folder of tomeflow run")
-    evaluate.add_argument("--truth", required=True, metavar="DIR", help="truth files, or one file with form feeds")
+    evaluate.add_argument(
+        "--truth",
+        required=True,
+        metavar="DIR|text-layer|second-reader",
+        help="truth files or one file with form feeds; the PDF's own visible text; or Tesseract's reading, an estimate",
+    )
+    evaluate.add_argument("--language", default="eng", metavar="MODEL", help="Tesseract's model (default: eng)")
     evaluate.add_argument("--document", metavar="ID", help="which document, if OUT holds several")
     evaluate.add_argument(
         "--skip-steps", default="", metavar="LIST", help="normalisation steps to leave out, such as 2,3"

@@ -13,7 +13,8 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ from data_contracts.text import (
     normalise_pair,
     words_like,
 )
+from data_contracts.warehouse import WAREHOUSE_FILE
+from flows.truth_sources import FILES, SECOND_READER, TEXT_LAYER, Truth, read_again, read_text_layer
+from tasks.collect import collect_accuracy
+from tasks.validate import work_folder_of
 
 MANY_ERRORS_RATIO = 0.05  # above this a page is listed among the bad ones, as in the published baselines
 LISTED_PAGES = 12  # as many page numbers as a message names before it says how many more there are
@@ -130,13 +135,10 @@ def evaluate(
         ConfigError: no document, or several and none named; a page without truth; a truth without page.
     """
     folder = find_document(output_folder, document)
-    page_count, selected = _read_manifest(folder)
     readings = read_pages(folder)
-    _refuse_gaps(folder, selected, readings)
-    truths = read_truth(truth, page_count)
-    _refuse_mismatch(truth, page_count, selected, truths)
-    pairs = ((number, truths[number], readings[number]) for number in selected)
-    return score(pairs, steps, cap=cap)
+    _refuse_gaps(folder, _read_manifest(folder)[1], readings)
+    truths = find_truth(folder, str(truth)).pages
+    return score(((number, truths[number], readings[number]) for number in truths), steps, cap=cap)
 
 
 def score(
@@ -317,14 +319,74 @@ def as_table(evaluation: Evaluation) -> str:
     return "\n".join(lines)
 
 
+def find_truth(folder: Path, truth: str, language: str = "eng") -> Truth:
+    """Return the truth about the document in ``folder`` that ``truth`` names: a path, or a kind of its own.
+
+    Raises:
+        ConfigError: it is not there or does not fit the document.
+        ModelUnavailable: the second reader is not installed.
+    """
+    manifest = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+    if truth == TEXT_LAYER:
+        return read_text_layer(folder, manifest)
+    if truth == SECOND_READER:
+        return read_again(folder, manifest, language)
+    page_count, selected = _read_manifest(folder)
+    truths = read_truth(Path(truth), page_count)
+    _refuse_mismatch(Path(truth), page_count, selected, truths)
+    return Truth(FILES, {number: truths[number] for number in selected})
+
+
+def record(folder: Path, truth: Truth, evaluation: Evaluation) -> bool:
+    """Write the rates of the document in ``folder`` into its warehouse; return whether it has one.
+
+    Raises:
+        StorageUnavailable: the warehouse cannot be written.
+    """
+    work = work_folder_of(folder)
+    if not (work / WAREHOUSE_FILE).is_file():
+        return False  # a folder that was copied elsewhere
+    manifest = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+    collect_accuracy(work, list(_accuracy_rows(manifest, truth, evaluation)))
+    return True
+
+
+def _accuracy_rows(manifest: Mapping[str, Any], truth: Truth, evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    now = datetime.now(UTC)
+    for page in evaluation.per_page:
+        yield {
+            "document_sha256": manifest["document"]["sha256"],
+            "config_sha256": manifest["config_sha256"],
+            "model_fingerprint": manifest["model_fingerprint"],
+            "source": truth.source,
+            "is_estimate": truth.is_estimate,
+            **page.model_dump(),
+            "cer": page.cer,
+            "wer": page.wer,
+            "measured_at": now,
+        }
+
+
 def main(options: argparse.Namespace) -> int:
     """Run ``tomeflow eval`` with parsed ``options`` and return the exit code."""
     steps = parse_skipped(options.skip_steps)
-    evaluation = evaluate(Path(options.output), Path(options.truth), options.document, steps)
+    folder = find_document(Path(options.output), options.document)
+    selected, readings = _read_manifest(folder)[1], read_pages(folder)
+    _refuse_gaps(folder, selected, readings)
+    truth = find_truth(folder, options.truth, options.language)
+    evaluation = score(((number, truth.pages[number], readings[number]) for number in sorted(truth.pages)), steps)
+    left_out = [number for number in selected if number not in truth.pages]
+    if steps == ALL_STEPS:
+        record(folder, truth, evaluation)
     if options.json:
-        print(json.dumps(evaluation.as_json()))
-    else:
-        print(as_table(evaluation))
-        if steps != ALL_STEPS:
-            print(f"normalised only by: {', '.join(steps) or 'nothing'}", file=sys.stderr)
+        said = {"source": truth.source, "is_estimate": truth.is_estimate, "unjudged_pages": left_out}
+        print(json.dumps({**said, **evaluation.as_json()}))
+        return 0
+    print(as_table(evaluation))
+    if truth.is_estimate:
+        print("an estimate: differences from a second reader, which errs as well")
+    if left_out:
+        print(f"no {truth.source} for pages {_listed(left_out)}", file=sys.stderr)
+    if steps != ALL_STEPS:
+        print(f"normalised only by: {', '.join(steps) or 'nothing'}; not recorded", file=sys.stderr)
     return 0

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from data_contracts.errors import ConfigError
-from data_contracts.warehouse import open_export
+from data_contracts.warehouse import EXPORT_FOLDER, open_export
 from flows.settings import read_settings
-from tasks.validate import EXPORT_FOLDER
 
 WIDEST_CELL = 60
 

@@ -18,13 +18,12 @@ from data_contracts.errors import ConfigError, StorageUnavailable
 from data_contracts.jsonl import read_pages
 from data_contracts.result import Line, PageResult
 from data_contracts.verdict import Verdict
-from data_contracts.warehouse import open_export
+from data_contracts.warehouse import EXPORT_FOLDER, open_export
 from flows.line_crops import crop_lines
 from flows.plot_svg import line_plot
-from flows.settings import WORK_FOLDER_NAME
 from tasks import storage
 from tasks.publish import FILE_NAMES, MANIFEST
-from tasks.validate import EXPORT_FOLDER, QUARANTINE_FOLDER, read_verdict
+from tasks.validate import QUARANTINE_FOLDER, read_verdict, work_folder_of
 
 REPORT_FILE = "report.html"
 TEMPLATE = Path(__file__).with_name("report.html.j2")
@@ -59,7 +58,7 @@ def write_report(folder: Path) -> Path:
     manifest, pages_file = _manifest(folder), folder / FILE_NAMES["jsonl"]
     if not pages_file.is_file():
         raise ConfigError(f"{folder} has no {pages_file.name}: run again with --format that includes jsonl.")
-    work = folder.parents[1] if folder.parent.name == QUARANTINE_FOLDER else folder.parent / WORK_FOLDER_NAME
+    work = work_folder_of(folder)
     verdict = _verdict(work, manifest)
     figures, worst = _sweep(read_pages(pages_file))
     html = _render(

@@ -66,9 +66,9 @@ class PlainRapidOcr:
 class Tesseract:
     """The ``tesseract`` program, one process a page, with the model for the book's language."""
 
-    def __init__(self, book: str) -> None:
-        """Look for the program and the model; nothing is started yet."""
-        self._model = TESSERACT_MODELS.get(book[:2], "eng")
+    def __init__(self, book: str = "", model: str | None = None) -> None:
+        """Look for the program and the ``model``, or that of the ``book``'s language; nothing is started yet."""
+        self._model = model or TESSERACT_MODELS.get(book[:2], "eng")
         self.absent_because: str | None = None
         if shutil.which("tesseract") is None:
             self.absent_because = "the program tesseract is not installed"

@@ -19,6 +19,8 @@ from data_contracts.result import GateStatus, PageResult, PageTimings
 from data_contracts.suites import evaluate_document, evaluate_pages
 from data_contracts.verdict import Evaluation, QuarantinedPage, Release, Verdict
 from data_contracts.warehouse import (
+    EXPORT_FOLDER,
+    WAREHOUSE_FILE,
     add_releases,
     export_warehouse,
     low_confidence_rows,
@@ -28,8 +30,7 @@ from data_contracts.warehouse import (
 )
 from tasks import storage
 
-WAREHOUSE_FILE = "warehouse.duckdb"
-EXPORT_FOLDER = "export"
+WORK_FOLDER = ".tomeflow"
 QUARANTINE_FOLDER = "quarantine"
 VERDICTS_FOLDER = "verdicts"
 VERDICT_FILE = "verdict.json"
@@ -102,6 +103,11 @@ def _failing_pages(evaluations: Iterable[Evaluation]) -> tuple[QuarantinedPage, 
 def quarantine_folder(work: Path, document_id: str) -> Path:
     """Return where the outputs of a document that fails are kept."""
     return work / QUARANTINE_FOLDER / document_id
+
+
+def work_folder_of(folder: Path) -> Path:
+    """Return the work folder that belongs to a document's ``folder``, on the shelf or in quarantine."""
+    return folder.parents[1] if folder.parent.name == QUARANTINE_FOLDER else folder.parent / WORK_FOLDER
 
 
 def publish_root(output: str, work: Path, verdict: Verdict) -> str:

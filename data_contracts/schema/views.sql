@@ -45,6 +45,22 @@ SELECT
     median(decode_ms) FILTER (third = 3) / nullif(median(decode_ms) FILTER (third = 1), 0) AS latency_drift_ratio
 FROM placed GROUP BY ALL;
 
+-- Rates against each source of truth; where is_estimate, against another reader, which errs as well.
+CREATE OR REPLACE VIEW accuracy AS
+SELECT
+    p.document_id, p.week, p.model_fingerprint, p.config_sha256,
+    a.source, a.is_estimate,
+    count(*) AS pages,
+    sum(a.characters) AS characters,
+    sum(a.character_errors) / nullif(sum(a.characters), 0) AS cer,
+    sum(a.word_errors) / nullif(sum(a.words), 0) AS wer,
+    median(a.cer) AS median_page_cer
+FROM measured_pages p
+JOIN page_accuracy a
+    ON a.document_sha256 = p.document_sha256 AND a.page_number = p.page_number
+    AND a.config_sha256 = p.config_sha256 AND a.model_fingerprint = p.model_fingerprint
+GROUP BY ALL;
+
 CREATE OR REPLACE VIEW error_rate AS
 SELECT
     document_id, week, model_fingerprint, config_sha256,

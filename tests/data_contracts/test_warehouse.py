@@ -102,3 +102,21 @@ def test_a_warehouse_held_by_another_process_is_waited_for_then_named(tmp_path: 
         holder.stdin.close()
         with open_warehouse(warehouse, lock_timeout_s=30):
             pass
+
+
+def test_chunks_are_rows_and_go_when_a_document_is_cut_otherwise(tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse.duckdb"
+    run = RunRecord(
+        run_id="a",
+        model_fingerprint="fake",
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        seconds=1.0,
+        selected_pages=3,
+        peak_memory_bytes=1,
+    )
+    single = [(ChunkResult(pages=(page(n),), state=STATE), ()) for n in (1, 2, 3)]
+    collect_document(warehouse, DOCUMENT, ReadingConfig(), run, single)
+    rows = query(warehouse, "SELECT chunk_number, first_page, last_page, pages, decode_ms FROM chunks ORDER BY 1")
+    assert rows == [(1, 1, 1, 1, None), (2, 2, 2, 1, None), (3, 3, 3, 1, None)]
+    collect(warehouse, "b", (page(1), page(2), page(3)))
+    assert query(warehouse, "SELECT chunk_number, last_page, decode_ms, run_id FROM chunks") == [(1, 3, 6.0, "b")]

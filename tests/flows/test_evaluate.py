@@ -202,7 +202,12 @@ def test_the_command_prints_one_object_or_one_table(tmp_path, capsys, as_json):
     publish(tmp_path / "out", "book-1", {1: "ſo"})
     truth = write_truth(tmp_path / "truth", {"page_0001.txt": "so"})
     options = argparse.Namespace(
-        output=str(tmp_path / "out"), truth=str(truth), document=None, skip_steps="letters", json=as_json
+        output=str(tmp_path / "out"),
+        truth=str(truth),
+        document=None,
+        skip_steps="letters",
+        language="eng",
+        json=as_json,
     )
     assert evaluating.main(options) == 0
     printed = capsys.readouterr().out

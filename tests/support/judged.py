@@ -10,11 +10,12 @@ from support.readings import text_page
 from support.sources import SCAN_DPI, SCAN_SIZE_PX, scanned_pdf
 
 from data_contracts.config import QualityConfig, ReadingConfig
-from data_contracts.document import DocumentRef, StateRef
+from data_contracts.document import StateRef
 from data_contracts.errors import ContractViolated
 from data_contracts.result import ChunkResult, PageResult, PageTimings
 from data_contracts.verdict import Verdict
 from tasks.collect import RunRecord, collect_document
+from tasks.ingest import fetch_document
 from tasks.publish import publish_document
 from tasks.validate import publish_root, require_publishable, validate_document, verdict_fields
 
@@ -25,17 +26,17 @@ def prose_page(number: int, extra: Sequence[str] = ()) -> PageResult:
     return text_page([str(number), *lines, *extra], number, SCAN_SIZE_PX, SCAN_DPI)
 
 
-def judge_document(output: Path, pages: Sequence[PageResult], name: str = "book") -> tuple[Verdict, Path]:
-    """Collect, validate and publish ``pages``; return the verdict and the folder that the outputs are in."""
+def judge_document(
+    output: Path, pages: Sequence[PageResult], name: str = "book", source: Path | None = None
+) -> tuple[Verdict, Path]:
+    """Collect, validate and publish ``pages``; return the verdict and the folder that the outputs are in.
+
+    ``source`` is what they are said to be a reading of; without it, drawn scans.
+    """
     work, reading = output / ".tomeflow", ReadingConfig()
-    source = scanned_pdf(output.parent / f"{name}.pdf", pages=len(pages))
-    document = DocumentRef(
-        document_id=f"{name}-000000000000",
-        uri=str(source),
-        sha256=name.ljust(64, "0"),
-        page_count=len(pages),
-        kind="pdf",
-    )
+    if source is None:
+        source = scanned_pdf(output.parent / f"{name}.pdf", pages=len(pages))
+    document = fetch_document(str(source), work / "spool")[0].model_copy(update={"document_id": f"{name}-000000000000"})
     run = RunRecord(
         run_id=f"run-{name}",
         model_fingerprint="fake",
@@ -61,7 +62,13 @@ def judge_document(output: Path, pages: Sequence[PageResult], name: str = "book"
     }
     folder = Path(publish_root(str(output), work, verdict)) / document.document_id
     publish_document(
-        document, source, lambda: iter(pages), folder, ("txt", "pdf", "jsonl"), fields, run.model_dump(mode="json")
+        document,
+        source,
+        lambda: iter(pages),
+        folder,
+        ("txt", "pdf", "jsonl"),
+        fields,
+        {"source": document.uri, **run.model_dump(mode="json")},
     )
     if not verdict.is_publishable:
         try:
