@@ -159,10 +159,13 @@ def _validate(
 
 
 def _great_expectations() -> Any:
-    """Import the library (some seconds, once) without its telemetry, its chatter and its own deprecations."""
+    """Import the library (some seconds, once) without its telemetry, its chatter and its own warnings.
+
+    It imports what it finds installed (cloud clients too), and each of those warns of something.
+    """
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read when the library is imported
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore")
         import great_expectations as gx
         import great_expectations.expectations  # the same warnings
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
