@@ -34,7 +34,7 @@ KEPT_RECENT_STATES = 3
 KEPT_STATE_EVERY_PAGES = 64
 
 
-@task(name="encode", task_run_name="encode {name}", cache_policy=NO_CACHE)
+@task(name="encode", task_run_name="encode {name}", tags={"chunk"}, cache_policy=NO_CACHE)
 def encode_task(
     key: str, name: str, source: str, kind: Kind, chunk: ChunkRef, reading: ReadingConfig, root: str
 ) -> FeaturesRef:
@@ -46,7 +46,7 @@ def encode_task(
     return features
 
 
-@task(name="decode", task_run_name="decode {name}", cache_policy=NO_CACHE)
+@task(name="decode", task_run_name="decode {name}", tags={"chunk"}, cache_policy=NO_CACHE)
 def decode_task(
     key: str,
     name: str,

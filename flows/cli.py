@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_query(commands)
     _add_report(commands)
     _add_release(commands)
+    _add_serve(commands)
     _add_doctor(commands)
     return parser
 
@@ -153,6 +154,15 @@ def _add_release(commands: Any) -> None:
     release.set_defaults(command=_release)
 
 
+def _add_serve(commands: Any) -> None:
+    serve = commands.add_parser("serve", help="a web UI on this machine: start, watch and schedule runs in the browser")
+    serve.add_argument("-o", "--output", default="out", metavar="OUT", help="where documents are published")
+    serve.add_argument("--host", default="127.0.0.1", help="where to listen (default: this machine alone)")
+    serve.add_argument("--port", type=int, default=4200)
+    serve.add_argument("--at-once", type=int, default=1, metavar="N", help="documents side by side (default: 1)")
+    serve.set_defaults(command=_serve)
+
+
 def _add_doctor(commands: Any) -> None:
     doctor = commands.add_parser("doctor", help="what this machine can run, and what is missing")
     doctor.add_argument("--model-path", metavar="DIR", help="also look at the weights of unlimited-ocr in this folder")
@@ -164,6 +174,12 @@ def _doctor(options: argparse.Namespace) -> int:
     from flows.doctor import main as doctor
 
     return doctor(options)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from flows.serve import main as serve
+
+    return serve(options)
 
 
 def _query(options: argparse.Namespace) -> int:

@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
+from typing import Annotated
 
 from prefect import flow
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
+from pydantic import Field
 
 from data_contracts.config import DigitizeConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef
@@ -25,7 +27,9 @@ from data_contracts.errors import ContractViolated, page_context
 from data_contracts.ledger import check_ledger
 from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageTimings
 from data_contracts.verdict import Verdict
+from flows.artifacts import run_name, show_result, shown_in_the_ui
 from flows.chunks import ChunkSteps
+from flows.limits import WAREHOUSE_WRITER, gpu_slot, slot
 from flows.plain_errors import log_known_errors_plainly
 from flows.report import write_report
 from flows.settings import read_settings
@@ -39,23 +43,27 @@ log_known_errors_plainly()
 # Chunks encoded beyond the one being decoded: enough that decoding never waits, few enough that features stay small.
 ENCODE_AHEAD_CHUNKS = 2
 ENCODE_WORKERS = 2
+DEFAULT_CONFIG = DigitizeConfig()
 
 
 @flow(
     name="digitize-document",
-    flow_run_name="{source}",
+    flow_run_name=run_name,
     task_runner=ThreadPoolTaskRunner(max_workers=ENCODE_WORKERS),  # type: ignore[arg-type]  # its own future type
     validate_parameters=True,
 )
 def digitize_document(
-    source: str, output: str = "out", config: DigitizeConfig | None = None, fresh: bool = False
+    source: Annotated[str, Field(min_length=1)],
+    output: str = "out",
+    config: DigitizeConfig = DEFAULT_CONFIG,
+    fresh: bool = False,
 ) -> DocumentReport:
     """Digitize ``source`` (a PDF, an image, or a folder of page images) into ``output``/<document id>/.
 
     Args:
         source: path or URI of the document.
         output: folder or URI that holds published documents; checkpoints lie inside.
-        config: what is read, how, and what is written; empty: the defaults.
+        config: what is read, how, and what is written.
         fresh: ignore checkpoints of earlier runs.
 
     Raises:
@@ -63,7 +71,6 @@ def digitize_document(
         LedgerUnbalanced: the pages that came out are not the selected ones; nothing is published.
         StorageUnavailable: a checkpoint or an output could not be written.
     """
-    config = config or DigitizeConfig()
     started_at, started = datetime.now(UTC), time.monotonic()
     settings = read_settings(output)
     work = settings.work_folder
@@ -72,7 +79,8 @@ def digitize_document(
         selected = plan.parse_pages(config.pages, document.page_count)
         logger.info("%s: %d pages", document.document_id, len(selected), extra={"page_total": len(selected)})
         steps = ChunkSteps(document, local_path, config.reading, settings.checkpoints, fresh=fresh)
-        checkpoints = decode_in_order(steps, plan.plan_chunks(selected, config.chunk_pages))
+        with shown_in_the_ui(document, len(selected)), gpu_slot(steps.model.geometry.device):
+            checkpoints = decode_in_order(steps, plan.plan_chunks(selected, config.chunk_pages))
         chunks = _stored_chunks(steps, checkpoints)
         counts = check_ledger(selected, (page for chunk in chunks() for page in chunk.pages))
         seconds = time.monotonic() - started
@@ -85,23 +93,35 @@ def digitize_document(
             peak_memory_bytes=process_peak_bytes(),
         )
         timings = [checkpoint.timings for checkpoint in checkpoints]
-        collect.collect_document(
-            work / "warehouse.duckdb", document, config.reading, run, zip(chunks(), timings, strict=True)
-        )
+        with slot(WAREHOUSE_WRITER):
+            collect.collect_document(
+                work / "warehouse.duckdb", document, config.reading, run, zip(chunks(), timings, strict=True)
+            )
         verdict = _validate(document, config, run, selected, work, chunks, timings) if config.quality.gate else None
         root = validate.publish_root(output, work, verdict) if verdict else output
         folder = _publish(document, local_path, root, config, run, verdict, chunks)
         if verdict:
-            _report_and_enforce(folder, config, work, verdict)
+            _write_report(folder, config)
+        report = _summarize(document, folder, counts, seconds, verdict)
+        show_result(document, report, (page for chunk in chunks() for page in chunk.pages), verdict)
+        if verdict:
+            validate.require_publishable(work, verdict)
+    return report
+
+
+def _summarize(
+    document: DocumentRef, folder: str, counts: dict[str, int], seconds: float, verdict: Verdict | None
+) -> DocumentReport:
+    pages = sum(counts.values())
     return DocumentReport(
         id=document.document_id,
         output=folder,
-        pages=len(selected),
+        pages=pages,
         status_counts=counts,
         seconds=round(seconds, 3),
-        pages_per_second=round(len(selected) / seconds, 3),
+        pages_per_second=round(pages / seconds, 3),
         peak_memory_bytes=process_peak_bytes(),
-        published=True,
+        published=verdict is None or verdict.is_publishable,
         error=f"pages in quarantine: {verdict.summary}" if verdict and verdict.quarantined else None,
         exit_code=ContractViolated.exit_code if verdict and verdict.quarantined else 0,
     )
@@ -149,12 +169,11 @@ def _validate(
     )
 
 
-def _report_and_enforce(folder: str, config: DigitizeConfig, work: Path, verdict: Verdict) -> None:
-    """Write the report beside what the gate let pass or kept back; raise if it kept it back."""
+def _write_report(folder: str, config: DigitizeConfig) -> None:
+    """Write the report beside what the gate let pass or kept back."""
     local_folder = storage.local_path(folder)
     if local_folder and "jsonl" in config.formats:
         write_report(local_folder)
-    validate.require_publishable(work, verdict)
 
 
 def _publish(

@@ -1,7 +1,7 @@
-"""A Prefect API for one command: the user's own server if there is one, else a private child process.
+"""Prefect's server as a child process, and an API for one command: the user's own server, or a private one.
 
-Prefect's ephemeral server survives a killed parent and prints to standard output; this one listens on
-127.0.0.1, keeps its database beside the output, and ends when its parent does, however the parent ends.
+Prefect's ephemeral server survives a killed parent and prints to standard output; these listen on 127.0.0.1
+unless told otherwise, keep their database in a folder of ours, and end when their parent does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from data_contracts.errors import TomeflowError
+from flows.lifeline import child_environment
 
 START_TIMEOUT_S = 120.0
 POLL_S = 0.1
@@ -27,10 +27,11 @@ STOP_TIMEOUT_S = 5.0
 
 # Nobody looks at a private server's log store, and its last lines would race its end; errors are ours to print.
 _QUIET_CLIENT = {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+_PRIVATE_SERVER = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_UI_ENABLED": "0"}
 
 
 class ServerUnavailable(TomeflowError):
-    """The private Prefect server did not come up."""
+    """The Prefect server did not come up."""
 
     retryable = True
     exit_code = 51
@@ -53,30 +54,40 @@ def prefect_api(work_folder: Path, api_url: str | None) -> Iterator[str]:
     port = _free_port()
     url = f"http://127.0.0.1:{port}/api"
     os.environ |= {"PREFECT_HOME": str(home), "PREFECT_API_URL": url, **_QUIET_CLIENT}
-    log_path = home / "server.log"
-    with log_path.open("ab") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "flows.prefect_server", str(port), str(os.getpid())],
-            env={**os.environ, "PREFECT_UI_ENABLED": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
+    server = start_server(home, "127.0.0.1", port, _PRIVATE_SERVER)
     try:
-        _wait_until_healthy(server, url, log_path)
+        wait_until_healthy(server, url, log_file(home))
         yield url
     finally:
-        _stop(server)
+        stop_server(server)
         del os.environ["PREFECT_API_URL"]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def log_file(home: Path) -> Path:
+    """Return where a server of ours writes its log."""
+    return home / "server.log"
 
 
-def _wait_until_healthy(server: subprocess.Popen[bytes], url: str, log_path: Path) -> None:
+def start_server(home: Path, host: str, port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start a server that keeps its database in ``home``; it ends when this process does."""
+    listen = ["--host", host, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    with log_file(home).open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "flows.lifeline", "uvicorn", *listen, "--factory", "flows.server_app:create_app"],
+            env={**child_environment(), "PREFECT_HOME": str(home), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # an interrupt from the keyboard is ours to handle, in order
+        )
+
+
+def wait_until_healthy(server: subprocess.Popen[bytes], url: str, log_path: Path) -> None:
+    """Return once the server answers.
+
+    Raises:
+        ServerUnavailable: it ended or did not answer in time; the message names its log.
+    """
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and server.poll() is None:
         try:
@@ -85,12 +96,13 @@ def _wait_until_healthy(server: subprocess.Popen[bytes], url: str, log_path: Pat
         except (urllib.error.URLError, OSError):
             time.sleep(POLL_S)
     raise ServerUnavailable(
-        f"the private Prefect server did not answer within {START_TIMEOUT_S:.0f} s. "
+        f"the Prefect server did not answer within {START_TIMEOUT_S:.0f} s. "
         f"Its log is {log_path}; set PREFECT_API_URL to use a server of your own."
     )
 
 
-def _stop(server: subprocess.Popen[bytes]) -> None:
+def stop_server(server: subprocess.Popen[bytes]) -> None:
+    """End the server, politely first."""
     server.terminate()
     try:
         server.wait(STOP_TIMEOUT_S)
@@ -99,20 +111,7 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
         server.wait()
 
 
-def _end_with_parent(parent_pid: int) -> None:
-    """End this process as soon as its parent is another one: the old parent died."""
-    while os.getppid() == parent_pid:
-        time.sleep(1.0)
-    os._exit(0)
-
-
-def _serve(port: int, parent_pid: int) -> None:
-    threading.Thread(target=_end_with_parent, args=(parent_pid,), daemon=True).start()
-    import uvicorn
-    from prefect.server.api.server import create_app
-
-    uvicorn.run(create_app(ephemeral=True), host="127.0.0.1", port=port, log_level="error", lifespan="on")
-
-
-if __name__ == "__main__":
-    _serve(int(sys.argv[1]), int(sys.argv[2]))
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from urllib.parse import quote
 
 WORK_FOLDER_NAME = ".tomeflow"
+PARENT_PID_NAME = "TOMEFLOW_PARENT_PID"
+SERVED_OUTPUT_NAME = "TOMEFLOW_SERVED_OUTPUT"
+FILES_PATH = "tomeflow"
+MARKS_FOLDER_NAME = "TOMEFLOW_MARKS_FOLDER"
 OUTPUT_DIGEST_CHARACTERS = 12
 
 # Neither the orchestrator nor the validator may call home; set before either is imported.
@@ -33,6 +38,8 @@ class Settings:
     output: str
     prefect_api_url: str | None
     remote_work: Path
+    given_prefect_home: Path | None
+    webhook_url: str | None = field(repr=False)
 
     @property
     def checkpoints(self) -> str:
@@ -50,6 +57,16 @@ class Settings:
         digest = hashlib.sha256(self.output.rstrip("/").encode()).hexdigest()
         return self.remote_work / f"{PurePosixPath(self.output).name}-{digest[:OUTPUT_DIGEST_CHARACTERS]}"
 
+    @property
+    def prefect_home(self) -> Path:
+        """Folder of the lasting server's database and logs."""
+        return (self.given_prefect_home or self.work_folder / "prefect").resolve()
+
+    @property
+    def absolute_output(self) -> str:
+        """The output for processes that work in another folder."""
+        return self.output if is_remote(self.output) else str(Path(self.output.removeprefix("file://")).resolve())
+
 
 def is_remote(uri: str) -> bool:
     """Return whether ``uri`` names something that is not on this machine's file system."""
@@ -63,7 +80,49 @@ def read_settings(output: str) -> Settings:
         output=output,
         prefect_api_url=os.environ.get("PREFECT_API_URL"),
         remote_work=Path(os.environ.get("TOMEFLOW_WORK") or cache / "tomeflow"),
+        given_prefect_home=_path("PREFECT_HOME"),
+        webhook_url=os.environ.get("TOMEFLOW_WEBHOOK_URL"),
     )
+
+
+def _path(name: str) -> Path | None:
+    value = os.environ.get(name)
+    return Path(value) if value else None
+
+
+def parent_pid() -> int | None:
+    """Return the process that started this one under a lifeline, if it said so."""
+    pid = os.environ.get(PARENT_PID_NAME)
+    return int(pid) if pid else None
+
+
+def marks_folder() -> Path | None:
+    """Return where a run marks that it is alive; None under a worker that nobody told."""
+    return _path(MARKS_FOLDER_NAME)
+
+
+def served_folders() -> dict[str, Path]:
+    """Return name -> folder of what ``tomeflow serve`` shows in the browser; nothing elsewhere."""
+    output = _path(SERVED_OUTPUT_NAME)
+    return {"files": output, "quarantine": output / WORK_FOLDER_NAME / "quarantine"} if output else {}
+
+
+def served_url(path: Path) -> str | None:
+    """Return where the browser finds ``path``; None if no server of ours shows it."""
+    base = os.environ.get("PREFECT_API_URL", "").removesuffix("/api")
+    for name, folder in served_folders().items():
+        if path.resolve().is_relative_to(folder) and not _is_hidden(path.resolve().relative_to(folder)):
+            return f"{base}/{FILES_PATH}/{name}/{quote(path.resolve().relative_to(folder).as_posix())}"
+    return None
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def flow_run_id() -> str:
+    """Return the run that Prefect's worker started this process for."""
+    return os.environ["PREFECT__FLOW_RUN_ID"]
 
 
 def silence_telemetry() -> None:

@@ -1,0 +1,89 @@
+"""What ``tomeflow serve`` offers in the UI: the flows, as deployments of one work pool of local processes.
+
+``deployments/prefect.yaml`` says the same to ``prefect deploy``, for servers and pools of your own.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from prefect import Flow
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.deployments.runner import RunnerDeployment
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.schedules import Cron
+from prefect.types.entrypoint import EntrypointType
+
+WORK_POOL = "tomeflow"
+FLOW_PROCESS = "flows.flow_process"
+
+
+@dataclass(frozen=True)
+class FlowDeployment:
+    """A flow as a person starts it; a schedule (``cron``, ``timezone``) is created paused, for a person to start."""
+
+    name: str
+    entrypoint: str
+    description: str
+    tags: tuple[str, ...]
+    cron: str | None = None
+    timezone: str = "UTC"
+
+    def flow(self) -> Flow[..., Any]:
+        """Import the flow."""
+        module, name = self.entrypoint.rsplit(".", 1)
+        flow: Flow[..., Any] = getattr(import_module(module), name)
+        return flow
+
+    def deploy(self, client: SyncPrefectClient, parameters: Mapping[str, Any], working_folder: Path) -> None:
+        """Create or renew the deployment; whether its schedule runs, and when, stays as a person set it."""
+        flow = self.flow()
+        schedule = Cron(self.cron, timezone=self.timezone, active=False) if self.cron else None
+        deployment = RunnerDeployment.from_flow(
+            flow,
+            self.name,
+            schedule=None if self._exists(client, flow.name) else schedule,
+            parameters={name: value for name, value in parameters.items() if name in flow.parameters.properties},
+            description=self.description,
+            tags=list(self.tags),
+            work_pool_name=WORK_POOL,
+            job_variables={
+                "command": shlex.join([sys.executable, "-m", FLOW_PROCESS]),
+                "working_dir": str(working_folder),
+            },
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
+        deployment.apply()
+
+    def _exists(self, client: SyncPrefectClient, flow_name: str) -> bool:
+        try:
+            client.read_deployment_by_name(f"{flow_name}/{self.name}")
+        except ObjectNotFound:
+            return False
+        return True
+
+
+DEPLOYMENTS = (
+    FlowDeployment(
+        name="digitize",
+        entrypoint="flows.digitize.digitize_document",
+        description="Digitize one document: a PDF, an image, or a folder of page images.",
+        tags=("tomeflow",),
+    ),
+)
+
+
+def deploy_all(client: SyncPrefectClient, output: str, working_folder: Path) -> None:
+    """Create or renew the work pool and every deployment; relative sources start at ``working_folder``."""
+    with suppress(ObjectAlreadyExists):
+        client.create_work_pool(WorkPoolCreate(name=WORK_POOL, type="process"))
+    for deployment in DEPLOYMENTS:
+        deployment.deploy(client, {"output": output}, working_folder)

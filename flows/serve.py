@@ -1,0 +1,183 @@
+"""``tomeflow serve``: the lasting Prefect server with its UI, a worker and the deployments, on this machine.
+
+Three children, watched: one that ends is started again. None outlives this command, however it ends; runs that
+die with it are marked, and go on when it is started again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from data_contracts.errors import ConfigError
+from flows.lifeline import child_environment
+from flows.prefect_server import ServerUnavailable, log_file, start_server, stop_server, wait_until_healthy
+from flows.settings import MARKS_FOLDER_NAME, SERVED_OUTPUT_NAME, Settings, is_remote, read_settings
+
+WATCH_S = 1.0
+# A child that ends at once must not be started in a tight loop.
+RESTART_PAUSE_S = 5.0
+MOST_LOG_BYTES = 20_000_000
+
+_LOCAL_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+_SERVER = {
+    "PREFECT_SERVER_UI_API_URL": "/api",  # else the pages look for their server on port 4200, whatever --port says
+}
+_WORKER = {
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    "PREFECT_WORKER_QUERY_SECONDS": "2",  # a person who clicks "run" waits for it; the server is on this machine
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "tomeflow.digitize,tomeflow.encode",
+    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "WARNING",  # a line for each finished task is noise
+}
+
+
+class Served:
+    """The server, and a worker for its pool. Invariant: every child ends when this process does."""
+
+    def __init__(self, settings: Settings, host: str, port: int, at_once: int) -> None:
+        """Start nothing yet. ``at_once``: documents that this machine digitizes side by side."""
+        self.ui_url = f"http://{_LOCAL_HOSTS.get(host, host)}:{port}"
+        self._output = settings.absolute_output
+        self._home = settings.prefect_home
+        self._host, self._port, self._at_once = host, port, at_once
+        self._environment = {
+            "PREFECT_HOME": str(self._home),
+            "PREFECT_API_URL": f"{self.ui_url}/api",
+            MARKS_FOLDER_NAME: str(self._home / "running"),
+        }
+        if not is_remote(self._output):
+            self._environment[SERVED_OUTPUT_NAME] = self._output
+        self._started_at = datetime.now(UTC)
+        self._server: subprocess.Popen[bytes] | None = None
+        self._worker: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the server, tell it what tomeflow needs, then start the worker.
+
+        Raises:
+            ServerUnavailable: the server did not come up, or did not take the deployments.
+        """
+        self._start_server()
+        self._register()
+        self._start_worker()
+
+    def watch(self) -> None:
+        """Start again what ends; returns never."""
+        while True:
+            time.sleep(WATCH_S)
+            if self._server is not None and self._server.poll() is not None:
+                self._say("the server ended; starting it again")
+                self._start_server()
+            if self._worker is not None and self._worker.poll() is not None:
+                self._say("the worker ended; starting it again")
+                time.sleep(RESTART_PAUSE_S)
+                self._start_worker()
+
+    def stop(self) -> None:
+        """End every child. Runs are cut off, not failed: they go on with the next start."""
+        if self._worker is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._worker.pid, signal.SIGKILL)
+            self._worker.wait()
+        if self._server is not None:
+            stop_server(self._server)
+
+    def _start_server(self) -> None:
+        _shorten(log_file(self._home))
+        ours = {**self._environment, **_SERVER, "PREFECT_UI_STATIC_DIRECTORY": str(self._home / "ui")}
+        self._server = start_server(self._home, self._host, self._port, ours)
+        wait_until_healthy(self._server, f"{self.ui_url}/api", log_file(self._home))
+
+    def _register(self) -> None:
+        arguments = [self._output, str(Path.cwd()), self._started_at.isoformat()]
+        command = [sys.executable, "-m", "flows.lifeline", "flows.registration", *arguments]
+        done = subprocess.run(
+            command, env={**child_environment(), **self._environment}, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise ServerUnavailable(f"the deployments could not be registered:\n{done.stdout}{done.stderr}")
+
+    def _start_worker(self) -> None:
+        name = f"{socket.gethostname()}-{self._port}"
+        pool = ["--pool", "tomeflow", "--type", "process", "--name", name, "--limit", str(self._at_once)]
+        log_path = self._home / "worker.log"
+        _shorten(log_path)
+        with log_path.open("ab") as log:
+            self._worker = subprocess.Popen(
+                [sys.executable, "-m", "flows.lifeline", "prefect", "worker", "start", *pool],
+                env={**child_environment(), **self._environment, **_WORKER},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # its group is all that it starts, and is ended as one
+            )
+
+    @staticmethod
+    def _say(text: str) -> None:
+        print(f"tomeflow: {text}", file=sys.stderr, flush=True)
+
+
+def _shorten(log: Path) -> None:
+    """Begin a log anew when it has grown large; the one before is kept."""
+    if log.exists() and log.stat().st_size > MOST_LOG_BYTES:
+        log.replace(log.with_suffix(".log.1"))
+
+
+@contextmanager
+def _only_one(home: Path) -> Iterator[None]:
+    """Refuse a second ``tomeflow serve`` on one home; the kernel's lock dies with its holder."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "serve.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another tomeflow serve works in {home}: use it, or end it first.") from None
+        yield
+
+
+def _refuse_taken_port(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ConfigError(f"{host}:{port} cannot be used: {error.strerror}. Name another with --port.") from error
+
+
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main(options: argparse.Namespace) -> int:
+    """Serve until interrupted or terminated, then return 0."""
+    settings = read_settings(options.output)
+    if settings.prefect_api_url:
+        raise ConfigError(
+            f"PREFECT_API_URL is set to {settings.prefect_api_url}: that server is used already. Unset it to have one "
+            "of tomeflow's own, or see deployments/README.md for how to work for that one."
+        )
+    served = Served(settings, options.host, options.port, options.at_once)
+    signal.signal(signal.SIGTERM, _end)
+    with _only_one(settings.prefect_home):
+        _refuse_taken_port(options.host, options.port)
+        try:
+            served.start()
+            print(f"{served.ui_url}  (Ctrl-C ends it; {settings.prefect_home} keeps everything)", flush=True)
+            served.watch()
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            served.stop()
+    return 0

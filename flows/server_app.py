@@ -1,0 +1,43 @@
+"""The web application of a server of ours: Prefect's own, and beside it what was published, to look at.
+
+Only files below the output and quarantine folders, none that is hidden: the work folder holds the server's
+database, and with it secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from prefect.server.api import server
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from flows.settings import FILES_PATH, served_folders
+
+
+class _PublishedFiles(StaticFiles):
+    """Files that are not hidden."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Return the file, or 404 for whatever lies below a name that begins with a dot."""
+        hidden = any(part.startswith(".") for part in Path(path).parts)
+        return Response(status_code=404) if hidden and path != "." else await super().get_response(path, scope)
+
+
+def create_app() -> Starlette:
+    """Return Prefect's application with the served folders mounted in front of its UI."""
+    app = server.create_app()
+    app.router.routes[:0] = mounts(served_folders())
+    return app
+
+
+def mounts(folders: Mapping[str, Path]) -> list[BaseRoute]:
+    """Return one route a folder; a folder may come into being later."""
+    return [
+        Mount(f"/{FILES_PATH}/{name}", app=_PublishedFiles(directory=folder, check_dir=False))
+        for name, folder in folders.items()
+    ]
