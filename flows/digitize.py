@@ -32,6 +32,7 @@ from flows.chunks import ChunkSteps
 from flows.limits import WAREHOUSE_WRITER, gpu_slot, slot
 from flows.plain_errors import log_known_errors_plainly
 from flows.report import write_report
+from flows.runners import ENCODE_AHEAD_CHUNKS, Runner, encoding_on
 from flows.settings import read_settings
 from flows.single_flight import one_run_at_a_time
 from models.sr_swa.meter import process_peak_bytes
@@ -40,8 +41,6 @@ from tasks import collect, ingest, plan, publish, storage, validate
 logger = logging.getLogger("tomeflow.digitize")
 log_known_errors_plainly()
 
-# Chunks encoded beyond the one being decoded: enough that decoding never waits, few enough that features stay small.
-ENCODE_AHEAD_CHUNKS = 2
 ENCODE_WORKERS = 2
 DEFAULT_CONFIG = DigitizeConfig()
 
@@ -57,6 +56,7 @@ def digitize_document(
     output: str = "out",
     config: DigitizeConfig = DEFAULT_CONFIG,
     fresh: bool = False,
+    runner: Runner = "threads",
 ) -> DocumentReport:
     """Digitize ``source`` (a PDF, an image, or a folder of page images) into ``output``/<document id>/.
 
@@ -65,6 +65,7 @@ def digitize_document(
         output: folder or URI that holds published documents; checkpoints lie inside.
         config: what is read, how, and what is written.
         fresh: ignore checkpoints of earlier runs.
+        runner: where pages are encoded; dask and ray: on a cluster, see deployments/README.md.
 
     Raises:
         UnreadableDocument: the source is encrypted, empty or not a document.
@@ -79,8 +80,9 @@ def digitize_document(
         selected = plan.parse_pages(config.pages, document.page_count)
         logger.info("%s: %d pages", document.document_id, len(selected), extra={"page_total": len(selected)})
         steps = ChunkSteps(document, local_path, config.reading, settings.checkpoints, fresh=fresh)
-        with shown_in_the_ui(document, len(selected)), gpu_slot(steps.model.geometry.device):
-            checkpoints = decode_in_order(steps, plan.plan_chunks(selected, config.chunk_pages))
+        with shown_in_the_ui(document, len(selected)), gpu_slot(config.reading), encoding_on(runner):
+            planned = plan.plan_chunks(selected, config.chunk_pages)
+            checkpoints = decode_in_order(steps, planned, ENCODE_AHEAD_CHUNKS[runner])
         chunks = _stored_chunks(steps, checkpoints)
         counts = check_ledger(selected, (page for chunk in chunks() for page in chunk.pages))
         seconds = time.monotonic() - started
@@ -127,10 +129,12 @@ def _summarize(
     )
 
 
-def decode_in_order(steps: ChunkSteps, chunks: Sequence[ChunkRef]) -> list[ChunkCheckpoint]:
-    """Encode a bounded number of chunks ahead and decode one after another; return every checkpoint."""
+def decode_in_order(
+    steps: ChunkSteps, chunks: Sequence[ChunkRef], encode_ahead: int = ENCODE_AHEAD_CHUNKS["threads"]
+) -> list[ChunkCheckpoint]:
+    """Encode ``encode_ahead`` chunks ahead and decode one after another; return every checkpoint."""
     lookahead_chunks = -(-steps.reading.sr_swa.lookahead_pages // min(len(c.page_numbers) for c in chunks))
-    ahead = max(ENCODE_AHEAD_CHUNKS, lookahead_chunks)
+    ahead = max(encode_ahead, lookahead_chunks)
     encoding: list[Callable[[], FeaturesRef]] = []
     checkpoints: list[ChunkCheckpoint] = []
     for index in range(len(chunks)):

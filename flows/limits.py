@@ -14,6 +14,8 @@ from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectNotFound
 
+from data_contracts.config import ReadingConfig
+
 GPU = "tomeflow-gpu"
 WAREHOUSE_WRITER = "tomeflow-warehouse-writer"
 
@@ -38,7 +40,7 @@ def slot(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def gpu_slot(device: str) -> Iterator[None]:
-    """Hold the GPU if ``device`` is one; other devices need no turn."""
-    with slot(GPU) if device.startswith("cuda") else nullcontext():
+def gpu_slot(reading: ReadingConfig) -> Iterator[None]:
+    """Hold the GPU if this reading may compute on one; the compact model never does."""
+    with slot(GPU) if reading.model != "compact" and reading.vlm.device in ("auto", "cuda") else nullcontext():
         yield

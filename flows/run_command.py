@@ -70,7 +70,7 @@ def _run_document(source: str, options: argparse.Namespace, config: DigitizeConf
 
     try:
         with Progress():
-            report: DocumentReport = digitize_document(source, options.output, config, options.fresh)
+            report: DocumentReport = digitize_document(source, options.output, config, options.fresh, options.runner)
     except TomeflowError as error:
         return _failed(source, str(error), error.exit_code)
     except Exception as error:  # the batch goes on; the cause is shown whole for a report to the developers

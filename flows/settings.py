@@ -28,6 +28,7 @@ _QUIET_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "OPENCV_LOG_LEVEL": "ERROR",
+    "RAY_USAGE_STATS_ENABLED": "0",
 }
 
 
@@ -118,6 +119,11 @@ def served_url(path: Path) -> str | None:
 
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
+
+
+def cluster_address(runner: str) -> str | None:
+    """Return where the Dask scheduler or the Ray head listens; None: a cluster of the run's own."""
+    return os.environ.get(f"TOMEFLOW_{runner.upper()}_ADDRESS")
 
 
 def flow_run_id() -> str:
