@@ -84,6 +84,12 @@ class VlmConfig(_Config):
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = Field(
         "auto", description="type of weights and memory; auto: bfloat16 on a GPU that has it, else float32"
     )
+    view_px: int = Field(
+        1024,
+        ge=64,
+        le=4096,
+        description="longer side of a page as a vision-language model sees it; a tower of fixed size has its own [px]",
+    )
     max_new_tokens: int = Field(
         3072, ge=16, le=16384, description="output at which a page is cut off and reported as truncated [tokens]"
     )
@@ -108,7 +114,9 @@ PLACES = {"vlm": {"model_path", "device", "pool_pages"}}
 class ReadingConfig(_Config):
     """All that can change what is read; its sha256 is part of every checkpoint key."""
 
-    model: Literal["compact", "unlimited-ocr"] = Field("compact", description="which model reads")
+    model: Literal["compact", "unlimited-ocr", "vision-language"] = Field(
+        "compact", description="which model reads; vision-language: whichever lies in vlm.model_path"
+    )
     render: RenderConfig = RenderConfig()
     sr_swa: SrSwaConfig = SrSwaConfig()
     compact: CompactConfig = CompactConfig()

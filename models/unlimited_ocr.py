@@ -22,17 +22,13 @@ from models.vlm.loading import choose_place, fingerprint, load_pretrained, local
 from models.vlm.pixels import PageView
 from models.vlm.prompt import Prompt
 from models.vlm.reader import VlmReader
-from models.vlm.writer import WritingRules
+from models.vlm.writer import rules_of
 
 NAME = "baidu/Unlimited-OCR"
 ALGORITHM = "unlimited-ocr-1"
 """To be raised with every change that can change a reading."""
 INSTRUCTION = "Multi page parsing."
 PAGE_START = "<PAGE>"
-NGRAM_TOKENS = 35
-"""What the guard forbids to repeat, unless the checkpoint's generation settings say otherwise: long enough for the
-rules of a table."""
-NGRAM_WINDOW_TOKENS = 1024
 REMEDY = f"Download {NAME} once (hf download {NAME} --local-dir DIR) and give --model-path DIR, or use --model compact."
 
 
@@ -94,35 +90,16 @@ def load_unlimited_ocr(config: VlmConfig, drafter: Callable[[EncodedPage], str] 
     pages = UnlimitedOcrPages(model, tokenizer, PageView.of(folder))
     blank = pages.encode(PageImage(1, np.full((64, 64, 3), 255, dtype=np.uint8), 72.0))
     assert blank.features is not None
+    prompt = Prompt.of(tokenizer, INSTRUCTION, model.config.image_token_id)
+    page_start = single_id(tokenizer, PAGE_START)
     return VlmReader(
         DecoderDriver(model),
-        writing_rules(model, tokenizer, config),
+        rules_of(prompt, model, config, () if page_start is None else (page_start,)),
         pages,
         page_tokens=len(blank.features),
         fingerprint=fingerprint(folder, place, ALGORITHM),
         drafter=drafter and (lambda page: tokenizer.encode(drafter(page), add_special_tokens=False)),
         pool_pages=config.pool_pages,
-    )
-
-
-def writing_rules(model: Any, tokenizer: Any, config: VlmConfig) -> WritingRules:
-    """Return how this model writes a page: prompt, forced start, ends, guard and cap."""
-    prompt = Prompt.of(tokenizer, INSTRUCTION, model.config.image_token_id)
-    page_start = single_id(tokenizer, PAGE_START)
-    starts = () if page_start is None else (page_start,)
-    settings = model.generation_config
-    ends = settings.eos_token_id if settings.eos_token_id is not None else model.config.text_config.eos_token_id
-    sink_tokens = len(prompt.before) if config.sink_tokens is None else config.sink_tokens
-    return WritingRules(
-        sink_ids=prompt.before[:sink_tokens],
-        lead_ids=prompt.before[sink_tokens:],
-        prompt_ids=prompt.after,
-        stop_ids=(*([ends] if isinstance(ends, int) else ends or ()), *starts),
-        start_ids=starts,
-        max_new_tokens=config.max_new_tokens,
-        ngram_tokens=getattr(settings, "no_repeat_ngram_size", None) or NGRAM_TOKENS,
-        ngram_window_tokens=getattr(settings, "no_repeat_ngram_window_size", None) or NGRAM_WINDOW_TOKENS,
-        draft_tokens=config.draft_tokens,
     )
 
 

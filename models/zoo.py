@@ -29,23 +29,28 @@ def load_model(reading: ReadingConfig) -> OcrModel:
     compact = CompactModel(reading.compact)
     if reading.model == "compact":
         return compact
-    from models.unlimited_ocr import load_unlimited_ocr
+    if reading.model == "unlimited-ocr":
+        from models.unlimited_ocr import load_unlimited_ocr
 
-    return GuidedReader(compact, load_unlimited_ocr(reading.vlm, compact.draft_text), bool(reading.vlm.draft_tokens))
+        reader = load_unlimited_ocr(reading.vlm, compact.draft_text)
+        return GuidedReader(compact, reader, keeps_lines=bool(reading.vlm.draft_tokens))
+    from models.vlm.general import load_vision_language
+
+    return GuidedReader(compact, load_vision_language(reading.vlm, compact.draft_text), keeps_lines=True)
 
 
 class GuidedReader:
     """A large model that reads what the compact model's eyes have turned upright and found not to be blank.
 
-    The large model itself neither turns a page nor gives evidence for a blank one. With ``drafts`` the eyes' reading
-    is also the draft that it verifies.
+    The large model itself neither turns a page nor gives evidence for a blank one. With ``keeps_lines`` it is also
+    shown what the eyes read: a draft to verify, or where the lines stand.
     """
 
-    def __init__(self, eyes: CompactModel, reader: VlmReader, drafts: bool) -> None:
+    def __init__(self, eyes: CompactModel, reader: VlmReader, *, keeps_lines: bool) -> None:
         """Join two loaded models."""
         self._eyes = eyes
         self._reader = reader
-        self._drafts = drafts
+        self._keeps_lines = keeps_lines
 
     @property
     def fingerprint(self) -> str:
@@ -63,7 +68,7 @@ class GuidedReader:
         return self._reader.pool
 
     def encode_visual(self, image: PageImage) -> EncodedPage:
-        """Return the features of the upright page, or why it is blank; with drafts also its lines."""
+        """Return the features of the upright page, or why it is blank; also its lines if they are wanted."""
         from models.compact.orientation import turn
 
         seen = self._eyes.encode_visual(image)
@@ -71,7 +76,7 @@ class GuidedReader:
             return seen
         upright = turn(image.pixels, seen.rotation) if seen.rotation else image.pixels
         features = self._reader.encode_visual(replace(image, pixels=upright)).features
-        return replace(seen, features=features, lines=seen.lines if self._drafts else ())
+        return replace(seen, features=features, lines=seen.lines if self._keeps_lines else ())
 
     def prefill(self, page: EncodedPage, context: AttentionContext) -> KVBlock:
         """Hold the page in the large model's window."""

@@ -32,16 +32,16 @@ class Region:
 def regions(text: str) -> list[Region]:
     """Return the regions in ``text`` in the order written; text without a box lies anywhere on the page."""
     free, *blocks = text.split(OPENING)
-    found = [Region("text", (0, 0, SCALE, SCALE), _lines(free))]
+    found = [Region("text", (0, 0, SCALE, SCALE), lines_of(free))]
     for block in blocks:
         head, closed, content = block.partition(CLOSING)
         match = _HEAD.fullmatch(head)
         if closed and match:
             x1, y1, x2, y2 = (min(int(number), SCALE) for number in match.groups()[1:])
             corners = (min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
-            found.append(Region(match["kind"], corners, _lines(content)))
+            found.append(Region(match["kind"], corners, lines_of(content)))
         else:  # a tag that was never finished is no text
-            found.append(Region("text", (0, 0, SCALE, SCALE), _lines(content)))
+            found.append(Region("text", (0, 0, SCALE, SCALE), lines_of(content)))
     return found
 
 
@@ -57,7 +57,7 @@ def region_lines(region: Region, width_px: int, height_px: int, confidence: floa
     strip_px = box.height / max(1, len(region.lines))
     for index, text in enumerate(region.lines):
         strip_top = box.top + index * strip_px
-        yield _line(text, box.model_copy(update={"top": strip_top, "bottom": strip_top + strip_px}), confidence)
+        yield line_in(box.model_copy(update={"top": strip_top, "bottom": strip_top + strip_px}), text, confidence)
 
 
 def mean(confidences: Sequence[float]) -> float:
@@ -65,12 +65,13 @@ def mean(confidences: Sequence[float]) -> float:
     return sum(confidences) / len(confidences) if confidences else 0.0
 
 
-def _lines(text: str) -> tuple[str, ...]:
+def lines_of(text: str) -> tuple[str, ...]:
     """Return the lines of ``text`` that have letters, inner space made single."""
     return tuple(line for line in (" ".join(line.split()) for line in text.splitlines()) if line)
 
 
-def _line(text: str, box: Box, confidence: float) -> Line:
+def line_in(box: Box, text: str, confidence: float) -> Line:
+    """Return the line ``text`` that fills ``box`` [px], each word with the share of its letters."""
     words, start = [], 0
     letter_px = box.width / len(text)
     for word in text.split(" "):

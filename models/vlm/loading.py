@@ -104,6 +104,21 @@ def load_pretrained(folder: Path, model_class: Any, tokenizer_class: Any, place:
     return model.to(place.device).eval(), tokenizer
 
 
+def load_image_processor(folder: Path, remedy: str) -> Any:
+    """Return what turns a page into the inputs of the vision tower, as the checkpoint in ``folder`` says.
+
+    Raises:
+        ModelUnavailable: its settings are missing, damaged, or need a package that is not installed.
+    """
+    from transformers import AutoImageProcessor
+
+    load: Any = AutoImageProcessor.from_pretrained
+    try:
+        return load(folder, backend="pil", local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ModelUnavailable(f"the image settings in {folder} cannot be used: {error}. {remedy}") from error
+
+
 def local_folder(source: str, remedy: str) -> Path:
     """Return the folder of ``source``.
 

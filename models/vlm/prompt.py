@@ -21,20 +21,34 @@ class Prompt:
     after: tuple[int, ...]
 
     @classmethod
-    def of(cls, tokenizer: Any, instruction: str, image_token_id: int) -> Prompt:
+    def of(
+        cls,
+        tokenizer: Any,
+        instruction: str,
+        image_token_id: int,
+        *,
+        around: tuple[str, str] = ("", ""),
+        conversation: str | None = None,
+    ) -> Prompt:
         """Return the prompt of one page with ``instruction``.
+
+        ``around`` is what stands before and behind the page beside the template. ``conversation``, with ``{page}`` and
+        ``{instruction}`` in it, is the template of a checkpoint that has none.
 
         Raises:
             ModelUnavailable: the page does not stand in it exactly once.
         """
+        image_token = tokenizer.convert_ids_to_tokens(image_token_id)
         if tokenizer.chat_template:
             content = [{"type": "image"}, {"type": "text", "text": instruction}]
             text = tokenizer.apply_chat_template(
                 [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
             )
-            return cls.cut(tokenizer.encode(text, add_special_tokens=False), image_token_id)
-        image_token = tokenizer.convert_ids_to_tokens(image_token_id)
-        return cls.cut(tokenizer.encode(f"{image_token}\n{instruction}"), image_token_id)
+        else:
+            text = (conversation or "{page}\n{instruction}").format(page=image_token, instruction=instruction)
+        framed = text.replace(image_token, f"{around[0]}{image_token}{around[1]}")
+        complete = bool(tokenizer.chat_template or conversation)
+        return cls.cut(tokenizer.encode(framed, add_special_tokens=not complete), image_token_id)
 
     @classmethod
     def cut(cls, input_ids: Sequence[int], image_token_id: int) -> Prompt:

@@ -79,9 +79,10 @@ class VlmReader:
             self.driver.forward(self.driver.embed_ids(ids).unsqueeze(0), [context.open_sink(len(ids))], logits_of=0)
         assert page.features is not None, f"page {page.page_number} was encoded by another model"
         features = page.features.to(self.driver.device, self.driver.dtype)
-        if self._rules.lead_ids:
-            features = torch.cat([self.driver.embed_ids(self._rules.lead_ids), features])
         residual = self._adapter.residual_positions(page)
+        if lead_ids := self._rules.lead_ids:
+            features = torch.cat([self.driver.embed_ids(lead_ids), features])
+            residual = None if residual is None else torch.nn.functional.pad(residual, (len(lead_ids), 0))
         step = context.open_page(page.page_number, len(features))
         self.driver.forward(features.unsqueeze(0), [step], logits_of=0, residual_positions=residual)
         return context.page_block(page.page_number)

@@ -7,21 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
+from data_contracts.config import VlmConfig
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.continuous import COMPLETE
 from models.sr_swa.gate import entropy_uncertainty, need_cross_page_context
 from models.vlm.drafts import Draft
 from models.vlm.driver import DecoderDriver, Forward
 from models.vlm.guard import NgramGuard
+from models.vlm.prompt import Prompt
 
 TOKEN_CAP = "token_cap"
 """The stop reason of a page that was not finished within its tokens: never to be taken for a whole one."""
 ASK_AGAIN_TOKENS = 32
 """After the gate has fired it is left alone for so many outputs, about two printed lines: fetching is not for every
 token."""
+NGRAM_TOKENS = 35
+"""What the guard forbids to repeat, unless the checkpoint's generation settings say otherwise: long enough for the
+rules of a table."""
+NGRAM_WINDOW_TOKENS = 1024
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,27 @@ class WritingRules:
     ngram_window_tokens: int = 1024
     draft_tokens: int = 0
     ask_again_tokens: int = ASK_AGAIN_TOKENS
+
+
+def rules_of(prompt: Prompt, model: Any, config: VlmConfig, start_ids: tuple[int, ...] = ()) -> WritingRules:
+    """Return how ``model`` writes a page behind ``prompt``: ends and guard are its checkpoint's, the cap is configured.
+
+    ``start_ids`` are forced as the first outputs, and end a page as well: they begin the next one.
+    """
+    settings = model.generation_config
+    ends = settings.eos_token_id if settings.eos_token_id is not None else model.config.get_text_config().eos_token_id
+    sink_tokens = len(prompt.before) if config.sink_tokens is None else config.sink_tokens
+    return WritingRules(
+        sink_ids=prompt.before[:sink_tokens],
+        lead_ids=prompt.before[sink_tokens:],
+        prompt_ids=prompt.after,
+        stop_ids=(*([ends] if isinstance(ends, int) else ends or ()), *start_ids),
+        start_ids=start_ids,
+        max_new_tokens=config.max_new_tokens,
+        ngram_tokens=getattr(settings, "no_repeat_ngram_size", None) or NGRAM_TOKENS,
+        ngram_window_tokens=getattr(settings, "no_repeat_ngram_window_size", None) or NGRAM_WINDOW_TOKENS,
+        draft_tokens=config.draft_tokens,
+    )
 
 
 @dataclass
