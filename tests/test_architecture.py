@@ -24,6 +24,7 @@ MEDIAN_FUNCTION_LINES = 12
 DOORS = {
     "transformers": {
         "models.unlimited_ocr",
+        "models.vlm.general",
         "models.vlm.cache",
         "models.vlm.driver",
         "models.vlm.loading",
