@@ -169,5 +169,11 @@ class DigitizeConfig(_Config):
     reading: ReadingConfig = ReadingConfig()
     pages: str | None = Field(None, description="selected pages such as 1-20,35; empty: all")
     chunk_pages: int = Field(16, ge=1, le=1024, description="pages between two checkpoints [pages]")
+    chunk_retries: int = Field(
+        2, ge=0, le=10, description="times a chunk is tried again, with growing pauses, after what may pass [times]"
+    )
+    step_timeout_seconds: float = Field(
+        900, ge=1, le=86_400, description="longest silence of a page in work; then its process is started anew [s]"
+    )
     formats: tuple[Format, ...] = Field(("txt", "pdf", "jsonl"), description="what is published")
     quality: QualityConfig = QualityConfig()

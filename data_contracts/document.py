@@ -50,6 +50,7 @@ class FeaturesRef(_Record):
     sha256: str
     size_bytes: int = Field(ge=0)
     page_numbers: tuple[int, ...]
+    isolated: dict[int, str] = Field({}, description="pages that were not looked at, and why")
 
 
 class ChunkRef(_Record):

@@ -12,7 +12,8 @@
     |-- PageFailed                    20  at least one page has no reading
     |   |-- RenderFailed              21
     |   |-- DecodeFailed              22
-    |   `-- OutOfMemory               23  retryable once, with a smaller window
+    |   |-- OutOfMemory               23  retryable once, with a smaller window
+    |   `-- StepLost                  24  retryable; the process that read a page hung or died
     |-- StateRefused                  30  a reference state that must not be continued from
     |   |-- WrongModel                31
     |   |-- WrongSchema               32
@@ -112,6 +113,13 @@ class OutOfMemory(PageFailed):
 
     retryable = True
     exit_code = 23
+
+
+class StepLost(PageFailed):
+    """The process that read a page gave no sign of life, or died."""
+
+    retryable = True
+    exit_code = 24
 
 
 class StateRefused(TomeflowError):

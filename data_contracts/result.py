@@ -169,6 +169,7 @@ class ChunkCheckpoint(_Record):
     result_uri: str
     result_sha256: str
     state: StateRef
+    isolated: dict[int, str] = Field({}, description="pages that were not read, and why")
     timings: tuple[PageTimings, ...] = Field((), description="of the run that made it; in no file that is compared")
 
 

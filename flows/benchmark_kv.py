@@ -18,10 +18,11 @@ import torch
 
 from data_contracts.config import SrSwaConfig
 from data_contracts.errors import ContractViolated
+from data_contracts.process_memory import process_peak_bytes
 from models.sr_swa.attention import Step
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.kv import KVBlock
-from models.sr_swa.meter import MS_PER_SECOND, process_peak_bytes
+from models.sr_swa.meter import MS_PER_SECOND
 from models.sr_swa.protocol import Decoding, Geometry
 from models.sr_swa.rivals import Rival, Workload, ring_attention_tokens
 

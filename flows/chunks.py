@@ -6,25 +6,27 @@ mean equal results: a checkpoint that verifies is used, one that does not is mad
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
 from prefect.futures import PrefectFuture
 
 from data_contracts.checkpoint import decode_key, encode_key
-from data_contracts.config import ReadingConfig
+from data_contracts.config import DigitizeConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef, StateRef
-from data_contracts.errors import BrokenChecksum
+from data_contracts.errors import BrokenChecksum, PageFailed, TomeflowError
 from data_contracts.result import ChunkCheckpoint, ChunkResult
-from models.zoo import load_model
-from tasks import decode, encode, storage
+from flows.step_process import StepProcess, shared_process
+from tasks import storage
 from tasks.checkpoint import read_checkpoint, write_checkpoint
-from tasks.render import PageSource
 
-Kind = Literal["pdf", "image", "folder"]
+logger = logging.getLogger("tomeflow.digitize")
+Made = TypeVar("Made")
 
 FEATURES_FOLDER = "features"
 # Features are a cache, made again when needed: about 1 MB a page.
@@ -32,34 +34,82 @@ FEATURES_CAP_BYTES = 2_000_000_000
 # A backfill starts at the nearest kept state before the page and replays from there.
 KEPT_RECENT_STATES = 3
 KEPT_STATE_EVERY_PAGES = 64
+# Before the second, third ... attempt at a chunk [s]. What passes passes in seconds (storage, memory); half as much
+# again at random keeps documents that failed together from trying together.
+RETRY_PAUSES_SECONDS = [2.0**attempt for attempt in range(1, 11)]
+RETRY_JITTER_RATIO = 0.5
 
 
-@task(name="encode", task_run_name="encode {name}", tags={"chunk"}, cache_policy=NO_CACHE)
+def may_pass(_task: object, _run: object, state: State[Any]) -> bool:
+    """Return whether the error of a failed task says that another attempt may succeed."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, TomeflowError) and error.retryable
+
+
+@task(
+    name="encode",
+    task_run_name="encode {name}",
+    tags={"chunk"},
+    cache_policy=NO_CACHE,
+    retry_delay_seconds=RETRY_PAUSES_SECONDS,
+    retry_jitter_factor=RETRY_JITTER_RATIO,
+    retry_condition_fn=may_pass,
+)
 def encode_task(
-    key: str, name: str, source: str, kind: Kind, chunk: ChunkRef, reading: ReadingConfig, root: str
+    name: str, config: DigitizeConfig, parameters: dict[str, Any], isolated: dict[int, str], alone: bool
 ) -> FeaturesRef:
-    """Render and encode the pages of one chunk."""
-    model = load_model(reading)
-    with PageSource(Path(source), kind, reading.render) as pages:
-        features = encode.encode_chunk(pages.render, chunk.page_numbers, model, root, key)
-    write_checkpoint(root, key, features)
+    """Render and encode the pages of one chunk; ``parameters`` are those of ``encode_step``."""
+    features: FeaturesRef = _call("encode", config, alone, isolated=isolated, **parameters)
+    write_checkpoint(parameters["root"], parameters["name"], features)
     return features
 
 
-@task(name="decode", task_run_name="decode {name}", tags={"chunk"}, cache_policy=NO_CACHE)
+@task(
+    name="decode",
+    task_run_name="decode {name}",
+    tags={"chunk"},
+    cache_policy=NO_CACHE,
+    retry_delay_seconds=RETRY_PAUSES_SECONDS,
+    retry_jitter_factor=RETRY_JITTER_RATIO,
+    retry_condition_fn=may_pass,
+)
 def decode_task(
-    key: str,
-    name: str,
-    chunk: ChunkRef,
-    features: Sequence[FeaturesRef],
-    reading: ReadingConfig,
-    previous: StateRef | None,
-    root: str,
+    name: str, config: DigitizeConfig, parameters: dict[str, Any], isolated: dict[int, str], alone: bool
 ) -> ChunkCheckpoint:
-    """Decode one chunk from ``previous``."""
-    checkpoint = decode.decode_chunk(chunk, features, load_model(reading), reading, previous, root, key)
-    write_checkpoint(root, key, checkpoint)
+    """Decode one chunk; ``parameters`` are those of ``decode_step``."""
+    checkpoint: ChunkCheckpoint = _call("decode", config, alone, isolated=isolated, **parameters)
+    write_checkpoint(parameters["root"], parameters["name"], checkpoint)
     return checkpoint
+
+
+def _call(step: str, config: DigitizeConfig, alone: bool, **parameters: Any) -> Any:
+    """Run a step in the process that all share, or in one of its own."""
+    if not alone:
+        return shared_process().call(step, config.step_timeout_seconds, reading=config.reading, **parameters)
+    with StepProcess() as process:
+        return process.call(step, config.step_timeout_seconds, reading=config.reading, **parameters)
+
+
+def read_on_without_bad_pages(first: Callable[[], Made], again: Callable[[dict[int, str]], Made]) -> Made:
+    """Return what ``first`` makes; if a page makes it fail for good, what ``again`` makes without that page.
+
+    ``again`` runs in a process of its own: in a shared one, the page in work when it dies may be innocent.
+
+    Raises:
+        TomeflowError: the failure is not that of a page.
+    """
+    try:
+        return first()
+    except PageFailed as error:
+        logger.warning("%s; trying page by page", error)
+    isolated: dict[int, str] = {}
+    while True:
+        try:
+            return again(isolated)
+        except PageFailed as error:
+            if error.page_number is None or error.page_number in isolated:
+                raise
+            isolated = {**isolated, error.page_number: error.message}
 
 
 def collectable_states(checkpoints: Sequence[ChunkCheckpoint]) -> list[StateRef]:
@@ -78,12 +128,17 @@ class ChunkSteps:
     """
 
     def __init__(
-        self, document: DocumentRef, source: Path, reading: ReadingConfig, root: str, *, fresh: bool = False
+        self, document: DocumentRef, source: Path, config: DigitizeConfig, root: str, *, fresh: bool = False
     ) -> None:
-        """Bind the tasks to one document; ``root`` is the URI below which checkpoints lie, ``fresh`` ignores them."""
+        """Bind the tasks to one document; ``root`` is the URI below which checkpoints lie, ``fresh`` ignores them.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded.
+        """
         self.document = document
-        self.reading = reading
-        self.model = load_model(reading)
+        self.reading = config.reading
+        self.fingerprint: str = _call("fingerprint", config, alone=False)
+        self._config = config
         self._source = source
         self._root = root
         self._fresh = fresh
@@ -91,12 +146,16 @@ class ChunkSteps:
 
     def start_encoding(self, chunk: ChunkRef) -> Callable[[], FeaturesRef]:
         """Have ``chunk`` encoded in a worker thread, unless it is; return what waits for the result."""
-        key = self._encode_key(chunk)
-        done = None if self._fresh else read_checkpoint(self._root, key, FeaturesRef)
+        parameters = self._encode_parameters(chunk)
+        done = None if self._fresh else read_checkpoint(self._root, parameters["name"], FeaturesRef)
         if done is not None:
             return lambda: done
-        future: PrefectFuture[FeaturesRef] = encode_task.submit(**self._encode_parameters(chunk))
-        return future.result
+        step = encode_task.with_options(retries=self._config.chunk_retries)
+        future: PrefectFuture[FeaturesRef] = step.submit(self._name(chunk), self._config, parameters, {}, alone=False)
+        return lambda: read_on_without_bad_pages(
+            future.result,
+            lambda isolated: encode_task(self._name(chunk), self._config, parameters, isolated, alone=True),
+        )
 
     def decode(
         self, chunk: ChunkRef, features: Sequence[FeaturesRef], earlier: Sequence[ChunkCheckpoint]
@@ -110,15 +169,25 @@ class ChunkSteps:
         """
         refs = tuple(features)
         previous = earlier[-1].state if earlier else None
-        key = decode_key(self.document, chunk, refs, self.reading.sha256, self.model.fingerprint, previous)
+        key = decode_key(self.document, chunk, refs, self.reading.sha256, self.fingerprint, previous)
         self._decoded[chunk.chunk_number] = (chunk, refs, key)
         checkpoint = None if self._fresh else read_checkpoint(self._root, key, ChunkCheckpoint)
         if checkpoint is None or not self._holds(checkpoint.result_uri, checkpoint.result_sha256):
             self._restore_features(refs)
             self._restore_state(earlier)
-            checkpoint = decode_task(key, self._name(chunk), chunk, refs, self.reading, previous, self._root)
+            checkpoint = self._decode_anew(chunk, refs, previous, key)
         self._collect_garbage([*earlier, checkpoint])
         return checkpoint
+
+    def _decode_anew(
+        self, chunk: ChunkRef, refs: tuple[FeaturesRef, ...], previous: StateRef | None, key: str
+    ) -> ChunkCheckpoint:
+        parameters = {"chunk": chunk, "features": refs, "previous": previous, "root": self._root, "name": key}
+        step = decode_task.with_options(retries=self._config.chunk_retries)
+        return read_on_without_bad_pages(
+            lambda: step(self._name(chunk), self._config, parameters, {}, alone=False),
+            lambda isolated: decode_task(self._name(chunk), self._config, parameters, isolated, alone=True),
+        )
 
     def stored_result(self, checkpoint: ChunkCheckpoint) -> ChunkResult:
         """Read a chunk's result back, verified.
@@ -139,7 +208,9 @@ class ChunkSteps:
         for ref in refs:
             if not self._holds(ref.uri, ref.sha256):
                 wanted = ChunkRef(chunk_number=1, page_numbers=ref.page_numbers)
-                again = encode_task(**self._encode_parameters(wanted))
+                step = encode_task.with_options(retries=self._config.chunk_retries)
+                parameters = self._encode_parameters(wanted)
+                again = step(self._name(wanted), self._config, parameters, ref.isolated, alone=False)
                 if again.sha256 != ref.sha256:
                     raise BrokenChecksum(
                         f"pages {ref.page_numbers[0]}-{ref.page_numbers[-1]} no longer encode to the same features "
@@ -155,24 +226,20 @@ class ChunkSteps:
             chunk, refs, key = self._decoded[earlier[index].chunk_number]
             self._restore_features(refs)
             previous = earlier[index - 1].state if index else None
-            again = decode.decode_chunk(chunk, refs, self.model, self.reading, previous, self._root, key)
+            parameters = {"chunk": chunk, "features": refs, "previous": previous, "root": self._root, "name": key}
+            again = _call("decode", self._config, False, isolated=earlier[index].isolated, **parameters)
             if again.state.sha256 != earlier[index].state.sha256:
                 raise BrokenChecksum(
                     f"pages {chunk.page_numbers[0]}-{chunk.page_numbers[-1]} no longer decode to the same state; "
                     "run again with --fresh"
                 )
 
-    def _encode_key(self, chunk: ChunkRef) -> str:
-        return encode_key(self.document, chunk, self.reading.sha256, self.model.fingerprint)
-
     def _encode_parameters(self, chunk: ChunkRef) -> dict[str, Any]:
         return {
-            "key": self._encode_key(chunk),
-            "name": self._name(chunk),
+            "name": encode_key(self.document, chunk, self.reading.sha256, self.fingerprint),
             "source": str(self._source),
             "kind": self.document.kind,
             "chunk": chunk,
-            "reading": self.reading,
             "root": self._root,
         }
 

@@ -25,6 +25,7 @@ from data_contracts.config import DigitizeConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef
 from data_contracts.errors import ContractViolated, page_context
 from data_contracts.ledger import check_ledger
+from data_contracts.process_memory import process_peak_bytes
 from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageTimings
 from data_contracts.verdict import Verdict
 from flows.artifacts import run_name, show_result, shown_in_the_ui
@@ -35,7 +36,7 @@ from flows.report import write_report
 from flows.runners import ENCODE_AHEAD_CHUNKS, Runner, encoding_on
 from flows.settings import read_settings
 from flows.single_flight import one_run_at_a_time
-from models.sr_swa.meter import process_peak_bytes
+from flows.step_process import shared_process
 from tasks import collect, ingest, plan, publish, storage, validate
 
 logger = logging.getLogger("tomeflow.digitize")
@@ -79,7 +80,7 @@ def digitize_document(
     with page_context(document=document.document_id), one_run_at_a_time(work / "locks", document.document_id):
         selected = plan.parse_pages(config.pages, document.page_count)
         logger.info("%s: %d pages", document.document_id, len(selected), extra={"page_total": len(selected)})
-        steps = ChunkSteps(document, local_path, config.reading, settings.checkpoints, fresh=fresh)
+        steps = ChunkSteps(document, local_path, config, settings.checkpoints, fresh=fresh)
         with shown_in_the_ui(document, len(selected)), gpu_slot(config.reading), encoding_on(runner):
             planned = plan.plan_chunks(selected, config.chunk_pages)
             checkpoints = decode_in_order(steps, planned, ENCODE_AHEAD_CHUNKS[runner])
@@ -88,11 +89,11 @@ def digitize_document(
         seconds = time.monotonic() - started
         run = collect.RunRecord(
             run_id=str(flow_run.id),
-            model_fingerprint=steps.model.fingerprint,
+            model_fingerprint=steps.fingerprint,
             started_at=started_at,
             seconds=seconds,
             selected_pages=len(selected),
-            peak_memory_bytes=process_peak_bytes(),
+            peak_memory_bytes=process_peak_bytes() + shared_process().peak_memory_bytes,
         )
         timings = [checkpoint.timings for checkpoint in checkpoints]
         with slot(WAREHOUSE_WRITER):
@@ -122,7 +123,7 @@ def _summarize(
         status_counts=counts,
         seconds=round(seconds, 3),
         pages_per_second=round(pages / seconds, 3),
-        peak_memory_bytes=process_peak_bytes(),
+        peak_memory_bytes=process_peak_bytes() + shared_process().peak_memory_bytes,
         published=verdict is None or verdict.is_publishable,
         error=f"pages in quarantine: {verdict.summary}" if verdict and verdict.quarantined else None,
         exit_code=ContractViolated.exit_code if verdict and verdict.quarantined else 0,

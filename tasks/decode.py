@@ -5,11 +5,12 @@ Chunks of a document are decoded one after another, since each starts from the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from data_contracts.config import ReadingConfig
 from data_contracts.document import ChunkRef, FeaturesRef, StateRef
-from data_contracts.result import ChunkCheckpoint, ChunkResult
+from data_contracts.result import ChunkCheckpoint, ChunkResult, PageResult
 from models.features import read_features
 from models.sr_swa.continuous import ContinuousDecoder
 from models.sr_swa.controller import MemoryWatermark
@@ -27,11 +28,14 @@ def decode_chunk(
     previous: StateRef | None,
     work_folder: str,
     name: str,
+    isolated: Mapping[int, str] = MappingProxyType({}),
+    begin_page: Callable[[int], None] = lambda _page_number: None,
 ) -> ChunkCheckpoint:
     """Decode the pages of ``chunk`` from the state ``previous`` and return where result and new state lie.
 
     ``features`` are those of the chunk and of the chunks that its lookahead reaches into; pages after the
-    chunk are seen, not read. ``name`` becomes part of the file names.
+    chunk are seen, not read. ``name`` becomes part of the file names. Pages ``isolated`` are not read: they fail
+    with the reason given. ``begin_page`` is told the number of each page before it is read.
 
     Raises:
         StateRefused: the previous state or the features are damaged or belong to another model.
@@ -43,7 +47,8 @@ def decode_chunk(
         decoder = ContinuousDecoder(
             model, reading.sr_swa, state, config_sha256=reading.sha256, watermark=watermark, slots=slots
         )
-        pages = tuple(decoder.decode(_encoded_pages(features, work_folder), chunk.page_numbers[-1]))
+        readings = decoder.decode(_encoded_pages(features, work_folder, isolated), chunk.page_numbers[-1])
+        pages = tuple(_announced(readings, chunk.page_numbers, begin_page))
     state_ref = _store_state(decoder.state(), work_folder, name)
     data = ChunkResult(pages=pages, state=state_ref).model_dump_json().encode()
     digest = storage.sha256_bytes(data)
@@ -55,13 +60,31 @@ def decode_chunk(
         result_uri=uri,
         result_sha256=digest,
         state=state_ref,
+        isolated=dict(isolated),
         timings=decoder.take_timings(),
     )
 
 
-def _encoded_pages(features: Sequence[FeaturesRef], work_folder: str) -> Iterator[EncodedPage | FailedPage]:
+def _encoded_pages(
+    features: Sequence[FeaturesRef], work_folder: str, isolated: Mapping[int, str]
+) -> Iterator[EncodedPage | FailedPage]:
     for ref in features:
-        yield from read_features(storage.read_verified(storage.join(work_folder, ref.uri), ref.sha256))
+        for page in read_features(storage.read_verified(storage.join(work_folder, ref.uri), ref.sha256)):
+            reason = isolated.get(page.page_number)
+            yield _failed(page, reason) if reason else page
+
+
+def _failed(page: EncodedPage | FailedPage, reason: str) -> FailedPage:
+    return FailedPage(page.page_number, reason, page.width_px, page.height_px, page.dpi, page.rotation)
+
+
+def _announced(
+    readings: Iterator[PageResult], page_numbers: Sequence[int], begin_page: Callable[[int], None]
+) -> Iterator[PageResult]:
+    """Yield ``readings``, saying before each which page is next."""
+    for page_number in page_numbers:
+        begin_page(page_number)
+        yield next(readings)
 
 
 def _load_state(

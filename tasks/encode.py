@@ -7,7 +7,8 @@ cannot be rendered or encoded keeps its place as a ``FailedPage``: one bad page 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from data_contracts.document import FeaturesRef
 from data_contracts.errors import TomeflowError, page_context
@@ -20,11 +21,18 @@ logger = logging.getLogger("tomeflow.encode")
 
 
 def encode_pages(
-    render: Callable[[int], PageImage], page_numbers: Iterable[int], model: OcrModel
+    render: Callable[[int], PageImage],
+    page_numbers: Iterable[int],
+    model: OcrModel,
+    isolated: Mapping[int, str] = MappingProxyType({}),
 ) -> Iterator[EncodedPage | FailedPage]:
-    """Yield each page encoded, in order, holding one page image at a time."""
+    """Yield each page encoded, in order, holding one page image at a time.
+
+    Those ``isolated`` are not looked at: they fail with the reason given.
+    """
     for page_number in page_numbers:
-        page = _encode_page(render, page_number, model)
+        reason = isolated.get(page_number)
+        page = FailedPage(page_number, reason) if reason else _encode_page(render, page_number, model)
         if isinstance(page, FailedPage):
             logger.warning("page %d failed: %s", page_number, page.error, extra={"page_number": page_number})
         else:
@@ -44,15 +52,20 @@ def _encode_page(render: Callable[[int], PageImage], page_number: int, model: Oc
 
 
 def encode_chunk(
-    render: Callable[[int], PageImage], page_numbers: tuple[int, ...], model: OcrModel, work_folder: str, name: str
+    render: Callable[[int], PageImage],
+    page_numbers: tuple[int, ...],
+    model: OcrModel,
+    work_folder: str,
+    name: str,
+    isolated: Mapping[int, str] = MappingProxyType({}),
 ) -> FeaturesRef:
-    """Encode the pages of one chunk and return where their features lie.
+    """Encode the pages of one chunk, but those ``isolated``, and return where their features lie.
 
     Raises:
         StorageUnavailable: the features could not be written.
     """
-    data = features_bytes(encode_pages(render, page_numbers, model))
+    data = features_bytes(encode_pages(render, page_numbers, model, isolated))
     digest = storage.sha256_bytes(data)
     uri = f"features/{name}-{digest[:16]}.safetensors"
     storage.write_bytes(storage.join(work_folder, uri), data)
-    return FeaturesRef(uri=uri, sha256=digest, size_bytes=len(data), page_numbers=page_numbers)
+    return FeaturesRef(uri=uri, sha256=digest, size_bytes=len(data), page_numbers=page_numbers, isolated=dict(isolated))

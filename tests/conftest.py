@@ -79,6 +79,19 @@ def s3_endpoint() -> Iterator[str]:
         yield endpoint
 
 
+@pytest.fixture(scope="session")
+def prefect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The API of a Prefect server for all tests of this process that start runs and need no server of their own."""
+    from flows.prefect_server import prefect_api
+
+    before = dict(os.environ)
+    with prefect_api(tmp_path_factory.mktemp("prefect-server"), None) as url:
+        changed = {name: os.environ.pop(name) for name in _ambient_names()}
+        os.environ.update(before)  # nobody but who asks for this server is to find it
+        yield url
+        os.environ.update(changed)
+
+
 @pytest.fixture
 def s3_bucket(s3_endpoint: str) -> str:
     """The URI of a new empty bucket (``s3://...``); the AWS variables lead there, in this process and its children."""

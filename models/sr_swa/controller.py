@@ -26,8 +26,8 @@ import torch
 
 from data_contracts.config import SrSwaConfig
 from data_contracts.errors import ConfigError
+from data_contracts.process_memory import process_peak_bytes
 from data_contracts.result import Event
-from models.sr_swa.meter import process_peak_bytes
 from models.sr_swa.state import JSON, Snapshot
 
 HIGH_RATIO = 0.85

@@ -6,8 +6,6 @@ no state and of no reading: two equal runs differ here and nowhere else.
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,18 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from data_contracts.process_memory import process_peak_bytes
 from data_contracts.result import PageTimings
 
 KEPT_PAGES = 1024
 """Timings that nobody takes are dropped beyond the largest chunk, so that a meter never grows."""
 MS_PER_SECOND = 1000.0
-RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
-"""``getrusage`` counts bytes on macOS and KiB elsewhere."""
-
-
-def process_peak_bytes() -> int:
-    """Return the highest resident memory of this process since it started [bytes]; it never falls."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT_BYTES
 
 
 @dataclass

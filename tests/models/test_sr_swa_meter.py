@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.sr_swa.meter import KEPT_PAGES, PageMeter, process_peak_bytes
+from data_contracts.process_memory import process_peak_bytes
+from models.sr_swa.meter import KEPT_PAGES, PageMeter
 
 
 class ScriptedClock:

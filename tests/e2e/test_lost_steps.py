@@ -1,0 +1,80 @@
+"""Pages that hang, kill the process that reads them, or break the model: they cost themselves and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from support.failures.processes import children_of, until
+from support.scripted_run import TIMEOUT_S, executions, start
+from support.sources import drawn_pdf
+
+from data_contracts.jsonl import read_pages
+from data_contracts.result import PageResult
+
+pytestmark = [pytest.mark.e2e, pytest.mark.flow]
+
+PAGES = 8
+SETTINGS = {"chunk_pages": 4, "formats": ["txt", "jsonl"], "reading": {"render": {"dpi": 50}}}
+STEP_TIMEOUT_S = 20
+"""Hundreds of times what a scripted page takes, and enough to import MuPDF on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return drawn_pdf(tmp_path_factory.mktemp("source") / "source.pdf", [f"page {n}" for n in range(1, PAGES + 1)])
+
+
+def digitized(source: Path, folder: Path, url: str, **settings: object) -> tuple[dict[str, PageResult], bytes, str]:
+    run = start(source, folder / "out", folder, url, **{**SETTINGS, **settings})
+    out, err = run.communicate(timeout=TIMEOUT_S)
+    assert run.returncode == 0, err
+    published = Path(json.loads(out)["output"]) / "pages.jsonl"
+    return {page.page_number: page for page in read_pages(published)}, published.read_bytes(), err
+
+
+def test_a_process_that_dies_once_is_started_again_and_costs_no_byte(
+    source: Path, prefect_url: str, tmp_path: Path
+) -> None:
+    calm, disturbed = tmp_path / "calm", tmp_path / "disturbed"
+    for folder in (calm, disturbed):
+        folder.mkdir()
+    (disturbed / "script.json").write_text(json.dumps({"encode 2": ["die", 1], "decode 7": ["die", 1]}))
+    _, expected, _ = digitized(source, calm, prefect_url)
+    pages, content, _ = digitized(source, disturbed, prefect_url)
+    assert content == expected
+    assert {page.status for page in pages.values()} == {"text"}
+    assert executions(calm).count("decode 1") == executions(disturbed).count("decode 1") == 1, "finished work is kept"
+    assert executions(disturbed).count("encode 2") == 2
+
+
+@pytest.mark.slow
+def test_a_page_that_hangs_dies_or_breaks_the_model_is_failed_and_the_rest_is_read(
+    source: Path, prefect_url: str, tmp_path: Path
+) -> None:
+    script = {"encode 2": ["hang", 99], "encode 7": ["die", 99], "decode 4": ["die", 99], "decode 5": ["fail", 99]}
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    pages, _, _ = digitized(source, tmp_path, prefect_url, chunk_retries=0, step_timeout_seconds=STEP_TIMEOUT_S)
+    failed = {number: page.error for number, page in pages.items() if page.status == "failed"}
+    assert sorted(failed) == [2, 4, 5, 7]
+    assert f"no sign of life for {STEP_TIMEOUT_S} s" in failed[2]
+    assert "SIGSEGV" in failed[4]
+    assert "SIGSEGV" in failed[7]
+    assert failed[5] == "ZeroDivisionError: scripted at decode 5"
+    assert {page.status for number, page in pages.items() if number not in failed} == {"text"}
+
+
+def test_a_step_process_ends_with_the_run_that_started_it(source: Path, prefect_url: str, tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text(json.dumps({"encode 1": ["hang", 1]}))
+    run = start(source, tmp_path / "out", tmp_path, prefect_url, **SETTINGS)
+    try:
+        assert until(lambda: "encode 1" in executions(tmp_path), TIMEOUT_S)
+        children = children_of(run.pid)
+        assert children
+    finally:
+        os.kill(run.pid, signal.SIGKILL)
+        run.communicate()
+    assert until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), TIMEOUT_S)

@@ -1,0 +1,50 @@
+"""Digitize with the scripted model: ``python -m support.scripted_run SOURCE OUTPUT CONFIG.json``, report on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 600
+
+
+def start(
+    source: Path | str, output: Path | str, folder: Path, prefect_url: str, **config: Any
+) -> subprocess.Popen[str]:
+    """Start a run whose script and list of executions lie in ``folder``."""
+    script = folder / "script.json"
+    if not script.exists():
+        script.write_text("{}")
+    return subprocess.Popen(
+        [sys.executable, "-m", "support.scripted_run", str(source), str(output), json.dumps(config)],
+        env={
+            **os.environ,
+            "PREFECT_API_URL": prefect_url,
+            "SCRIPTED_FOLDER": str(folder),
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def executions(folder: Path) -> list[str]:
+    """Return every page begun, such as ``decode 3``, in order."""
+    file = folder / "executions.txt"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+if __name__ == "__main__":
+    from data_contracts.config import DigitizeConfig
+    from flows import step_process
+    from flows.digitize import digitize_document
+
+    step_process.STEPS_MODULE = "support.scripted_steps"
+    report = digitize_document(sys.argv[1], sys.argv[2], DigitizeConfig.model_validate_json(sys.argv[3]))
+    print(report.model_dump_json())

@@ -1,0 +1,55 @@
+"""The step process with a scripted model in it, whose pages hang, die or fail as ``script.json`` says.
+
+``script.json`` in the folder SCRIPTED_FOLDER maps "STAGE PAGE" (STAGE: encode, decode) to [what happens, times];
+what happens is hang, die or fail. ``executions.txt`` beside it gets a line for every page begun.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from support.fakes import ScriptedModel
+
+from flows import steps
+from models.sr_swa.context import AttentionContext
+from models.sr_swa.protocol import Decoding, EncodedPage, PageImage
+
+FOLDER = Path(os.environ["SCRIPTED_FOLDER"])
+
+
+class DisturbedModel(ScriptedModel):
+    """Reads like ``ScriptedModel``, except where the script says otherwise."""
+
+    def encode_visual(self, image: PageImage) -> EncodedPage:
+        happen("encode", image.page_number)
+        return super().encode_visual(image)
+
+    def decode(self, page: EncodedPage, context: AttentionContext) -> Decoding:
+        happen("decode", page.page_number)
+        return super().decode(page, context)
+
+
+def happen(stage: str, page_number: int) -> None:
+    begun = f"{stage} {page_number}"
+    with (FOLDER / "executions.txt").open("a") as file:
+        file.write(f"{begun}\n")
+    what, times = json.loads((FOLDER / "script.json").read_text()).get(begun, ("", 0))
+    if (FOLDER / "executions.txt").read_text().split("\n").count(begun) > times:
+        return
+    if what == "hang":
+        time.sleep(10_000)
+    elif what == "die":
+        ctypes.string_at(0)
+    elif what == "fail":
+        raise ZeroDivisionError(f"scripted at {begun}")
+
+
+if __name__ == "__main__":
+    model = DisturbedModel()
+    steps.load_model = lambda _reading: model
+    steps.serve(int(sys.argv[1]))
