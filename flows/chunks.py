@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -24,6 +24,9 @@ from data_contracts.result import ChunkCheckpoint, ChunkResult
 from flows.step_process import StepProcess, shared_process
 from tasks import storage
 from tasks.checkpoint import read_checkpoint, write_checkpoint
+
+if TYPE_CHECKING:
+    from models.sr_swa.protocol import OcrModel
 
 logger = logging.getLogger("tomeflow.digitize")
 Made = TypeVar("Made")
@@ -143,6 +146,13 @@ class ChunkSteps:
         self._root = root
         self._fresh = fresh
         self._decoded: dict[int, tuple[ChunkRef, tuple[FeaturesRef, ...], str]] = {}
+
+    @property
+    def model(self) -> OcrModel:
+        """The model in this process, for who reads pages in another way than by chunks."""
+        from models.zoo import load_model
+
+        return load_model(self.reading)
 
     def start_encoding(self, chunk: ChunkRef) -> Callable[[], FeaturesRef]:
         """Have ``chunk`` encoded in a worker thread, unless it is; return what waits for the result."""
