@@ -397,5 +397,4 @@ def _timed_ms(step: Callable[[], None], device: str) -> float:
 
 def _peak_bytes(setup: Setup) -> int:
     """Return the peak so far: of the device if it is a GPU, else of this process."""
-    on_gpu = torch.device(setup.device).type == "cuda"
-    return torch.cuda.max_memory_allocated(setup.device) if on_gpu else process_peak_bytes()
+    return torch.cuda.max_memory_allocated(setup.device) if setup.device.startswith("cuda") else process_peak_bytes()
