@@ -5,6 +5,7 @@ DuckDB lets one process hold a file: connections are short, and whoever finds it
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,9 @@ EXPORT_FOLDER = "export"
 LOCK_TIMEOUT_S = 120.0
 LOCK_POLL_S = 0.2
 
+# DuckDB keeps other processes out; threads of one share the file and would meet in its catalogue.
+_ONE_WRITER = threading.Lock()
+
 
 @contextmanager
 def open_warehouse(path: Path, lock_timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -52,17 +56,18 @@ def open_warehouse(path: Path, lock_timeout_s: float = LOCK_TIMEOUT_S) -> Iterat
         StorageUnavailable: another process held the file for longer than ``lock_timeout_s``.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    connection = _connect(path, lock_timeout_s)
-    try:
-        connection.begin()
-        _migrate(connection)
-        yield connection
-        connection.commit()
-    except BaseException:
-        connection.rollback()
-        raise
-    finally:
-        connection.close()
+    with _ONE_WRITER:
+        connection = _connect(path, lock_timeout_s)
+        try:
+            connection.begin()
+            _migrate(connection)
+            yield connection
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        finally:
+            connection.close()
 
 
 def _connect(path: Path, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:

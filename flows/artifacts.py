@@ -46,6 +46,13 @@ def run_name() -> str:
     return f"{name}, pages {pages}" if pages else name
 
 
+def collection_run_name() -> str:
+    """Return the name of a run over several documents: the first one's, and how many more there are."""
+    first, *others = flow_run.parameters["sources"]
+    name = PurePosixPath(str(first).rstrip("/")).name or str(first)
+    return f"{name} and {len(others)} more" if others else name
+
+
 def is_watched() -> bool:
     """Whether this run is on a server that people look at."""
     return bool(flow_run.id) and get_current_settings().logging.to_api.enabled
@@ -96,13 +103,16 @@ class _Progress(logging.Handler):
 
     def __init__(self, document: DocumentRef, page_total: int) -> None:
         super().__init__(logging.INFO)
+        self._document_id = document.document_id
         self._done, self._total = 0, page_total
         self._sent = 0.0
         what = f"{page_total} pages of {document.uri}"
         self._id = cast(UUID, create_progress_artifact(0.0, key=f"{document.document_id}-progress", description=what))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Count the pages that the record reports as done."""
+        """Count the pages of this document that the record reports as done."""
+        if getattr(record, "document_id", None) != self._document_id:
+            return
         self._done += len(getattr(record, "page_numbers", ()))
         is_due = time.monotonic() - self._sent > UPDATE_EVERY_S or self._done == self._total
         if not hasattr(record, "page_numbers") or not is_due:

@@ -86,6 +86,9 @@ def _add_run(commands: Any) -> None:
     run.add_argument("--model-path", metavar="DIR", help="folder with the large model's weights")
     run.add_argument("--device", choices=["auto", "cuda", "mps", "cpu"], help="where the large model computes")
     run.add_argument("--format", metavar="LIST", help="of txt, pdf, jsonl (default: all)")
+    run.add_argument(
+        "--at-once", type=int, default=2, metavar="N", help="documents side by side, sharing one model (default: 2)"
+    )
     run.add_argument("--gate", action="store_true", help="check before publishing; what fails is kept back (exit 40)")
     run.add_argument("--runner", choices=["threads", "dask", "ray"], default="threads", help="where pages are encoded")
     run.add_argument("--fresh", action="store_true", help="ignore what earlier runs finished")

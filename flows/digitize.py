@@ -1,4 +1,4 @@
-"""From one source to one published document: fetch, plan, encode, decode, collect, publish.
+"""From sources to published documents, side by side: fetch, plan, encode, decode, collect, publish.
 
 Encoding runs ahead in threads, a bounded number of chunks; decoding is one chunk after another, since each
 starts from the state of the one before. Every finished chunk is a checkpoint: run again after whatever
@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
@@ -23,12 +25,12 @@ from pydantic import Field
 
 from data_contracts.config import DigitizeConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef
-from data_contracts.errors import ContractViolated, page_context
+from data_contracts.errors import ContractViolated, PageFailed, TomeflowError, page_context
 from data_contracts.ledger import check_ledger
 from data_contracts.process_memory import process_peak_bytes
 from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageTimings
 from data_contracts.verdict import Verdict
-from flows.artifacts import run_name, show_result, shown_in_the_ui
+from flows.artifacts import collection_run_name, run_name, show_result, shown_in_the_ui
 from flows.chunks import ChunkSteps
 from flows.limits import WAREHOUSE_WRITER, gpu_slot, slot
 from flows.plain_errors import log_known_errors_plainly
@@ -43,7 +45,74 @@ logger = logging.getLogger("tomeflow.digitize")
 log_known_errors_plainly()
 
 ENCODE_WORKERS = 2
+# One document leaves cores idle while it is fetched and published; each further one needs memory for its window.
+DOCUMENTS_AT_ONCE = 2
 DEFAULT_CONFIG = DigitizeConfig()
+UNEXPECTED_EXIT_CODE = 1
+
+
+@flow(name="digitize-collection", flow_run_name=collection_run_name, validate_parameters=True)
+def digitize_collection(
+    sources: Annotated[list[str], Field(min_length=1)],
+    output: str = "out",
+    config: DigitizeConfig = DEFAULT_CONFIG,
+    fresh: bool = False,
+    runner: Runner = "threads",
+    documents_at_once: Annotated[int, Field(ge=1)] = DOCUMENTS_AT_ONCE,
+) -> list[DocumentReport]:
+    """Digitize all ``sources``; one that fails is reported and never stops another. Return a report each, in order.
+
+    Args:
+        sources: paths or URIs of documents.
+        output: folder or URI that holds published documents; checkpoints lie inside.
+        config: what is read, how, and what is written.
+        fresh: ignore checkpoints of earlier runs.
+        runner: where pages are encoded; dask and ray: on a cluster, see deployments/README.md.
+        documents_at_once: documents side by side; they share one process, and so one copy of the model.
+    """
+    with ThreadPoolExecutor(documents_at_once, thread_name_prefix="document") as pool:
+        jobs = [  # with the context, each is a run of its own below this one
+            pool.submit(copy_context().run, digitize_or_say_why_not, source, output, config, fresh, runner)
+            for source in sources
+        ]
+        try:
+            return [job.result() for job in jobs]
+        except BaseException:  # interrupted: what is in work ends at once, what is finished is kept
+            pool.shutdown(wait=False, cancel_futures=True)
+            shared_process().close()
+            raise
+
+
+def digitize_or_say_why_not(
+    source: str, output: str, config: DigitizeConfig, fresh: bool, runner: Runner
+) -> DocumentReport:
+    """Return the report of a document; of one that fails, a report with the reason and the exit code."""
+    try:
+        report: DocumentReport = digitize_document(source, output, config, fresh, runner)
+    except TomeflowError as error:
+        return _failed(source, str(error), error.exit_code)
+    except Exception as error:  # the others go on; the cause is shown whole for a report to the developers
+        logging.getLogger("tomeflow").exception("%s", source)
+        return _failed(source, f"{type(error).__name__}: {error}", UNEXPECTED_EXIT_CODE)
+    if report.status_counts["failed"]:
+        unread = f"{report.status_counts['failed']} pages have no reading; see {report.output}/pages.jsonl"
+        return report.model_copy(update={"error": unread, "exit_code": PageFailed.exit_code})
+    return report
+
+
+def _failed(source: str, error: str, exit_code: int) -> DocumentReport:
+    return DocumentReport(
+        id=source,
+        output="",
+        pages=0,
+        status_counts={},
+        seconds=0,
+        pages_per_second=0,
+        peak_memory_bytes=0,
+        published=False,
+        error=error,
+        exit_code=exit_code,
+    )
 
 
 @flow(
@@ -79,7 +148,8 @@ def digitize_document(
     document, local_path = ingest.fetch_document(source, work / "spool")
     with page_context(document=document.document_id), one_run_at_a_time(work / "locks", document.document_id):
         selected = plan.parse_pages(config.pages, document.page_count)
-        logger.info("%s: %d pages", document.document_id, len(selected), extra={"page_total": len(selected)})
+        about = {"document_id": document.document_id, "page_total": len(selected)}
+        logger.info("%s: %d pages", document.document_id, len(selected), extra=about)
         steps = ChunkSteps(document, local_path, config, settings.checkpoints, fresh=fresh)
         with shown_in_the_ui(document, len(selected)), gpu_slot(config.reading), encoding_on(runner):
             planned = plan.plan_chunks(selected, config.chunk_pages)
@@ -144,7 +214,8 @@ def decode_in_order(
         needed = encoding[index : index + 1 + lookahead_chunks]
         checkpoints.append(steps.decode(chunks[index], [encoded() for encoded in needed], checkpoints))
         numbers = chunks[index].page_numbers
-        logger.info("pages %d-%d done", numbers[0], numbers[-1], extra={"page_numbers": numbers})
+        about = {"document_id": steps.document.document_id, "page_numbers": numbers}
+        logger.info("%s: pages %d-%d done", steps.document.document_id, numbers[0], numbers[-1], extra=about)
     return checkpoints
 
 

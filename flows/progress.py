@@ -22,10 +22,10 @@ class Progress(logging.Handler):
         """Write to ``stream``; a terminal gets a bar."""
         super().__init__(logging.INFO)
         self._stream = stream
-        self._seen: set[int] = set()
+        self._seen: set[tuple[str, int]] = set()
+        self._totals: dict[str, int] = {}
         self._started = self._last_line = time.monotonic()
         self._bar = None
-        self._total: int | None = None
         if stream.isatty():
             from tqdm import tqdm
 
@@ -49,14 +49,16 @@ class Progress(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Advance by the pages the record speaks of."""
+        document = getattr(record, "document_id", "")
         if hasattr(record, "page_total"):
-            self._total = record.page_total
+            self._totals[document] = record.page_total
             if self._bar is not None:
-                self._bar.reset(total=self._total)
+                self._bar.total = self._total
+                self._bar.refresh()
         if record.levelno >= logging.WARNING:
             self._print(record.getMessage())
-        numbers = set(getattr(record, "page_numbers", ()) or [getattr(record, "page_number", 0)]) - {0}
-        new = numbers - self._seen
+        numbers = getattr(record, "page_numbers", ()) or [getattr(record, "page_number", 0)]
+        new = {(document, number) for number in numbers if number} - self._seen
         if not new:
             return
         self._seen |= new
@@ -67,8 +69,12 @@ class Progress(logging.Handler):
             rate = len(self._seen) / max(self._last_line - self._started, 1e-9)
             self._print(f"{len(self._seen)} of {self._total} pages, {rate:.2f} pages/s{self._remaining(rate)}")
 
+    @property
+    def _total(self) -> int:
+        return sum(self._totals.values())
+
     def _remaining(self, rate: float) -> str:
-        left = (self._total or 0) - len(self._seen)
+        left = self._total - len(self._seen)
         return f", about {left / rate:.0f} s left" if left > 0 else ""
 
     def _print(self, text: str) -> None:

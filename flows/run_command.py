@@ -1,24 +1,19 @@
-"""``tomeflow run``: options to configuration, documents one after another, a table at the end."""
+"""``tomeflow run``: options to configuration, documents side by side, a table at the end."""
 
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from typing import Any
 
 from pydantic import ValidationError
 
 from data_contracts.config import DigitizeConfig
-from data_contracts.errors import ConfigError, PageFailed, TomeflowError
+from data_contracts.errors import ConfigError
 from data_contracts.result import DocumentReport
 from flows.prefect_server import prefect_api
 from flows.progress import Progress
 from flows.settings import read_settings
-
-UNEXPECTED_EXIT_CODE = 1
-
-logger = logging.getLogger("tomeflow.digitize")
 
 
 def read_config(options: argparse.Namespace) -> DigitizeConfig:
@@ -58,43 +53,17 @@ def _given(**values: Any) -> dict[str, Any]:
 def run_documents(options: argparse.Namespace) -> list[DocumentReport]:
     """Digitize every input; one that fails is reported and never stops another."""
     config = read_config(options)
+    if options.at_once < 1:
+        raise ConfigError(f"--at-once {options.at_once}: give 1 or more. See tomeflow run --help.")
     settings = read_settings(options.output)
-    with prefect_api(settings.work_folder, settings.prefect_api_url):
-        reports = [_run_document(source, options, config) for source in options.inputs]
+    with prefect_api(settings.work_folder, settings.prefect_api_url), Progress():
+        from flows.digitize import digitize_collection
+
+        reports: list[DocumentReport] = digitize_collection(
+            options.inputs, options.output, config, options.fresh, options.runner, options.at_once
+        )
     _print_table(reports)
     return reports
-
-
-def _run_document(source: str, options: argparse.Namespace, config: DigitizeConfig) -> DocumentReport:
-    from flows.digitize import digitize_document
-
-    try:
-        with Progress():
-            report: DocumentReport = digitize_document(source, options.output, config, options.fresh, options.runner)
-    except TomeflowError as error:
-        return _failed(source, str(error), error.exit_code)
-    except Exception as error:  # the batch goes on; the cause is shown whole for a report to the developers
-        logging.getLogger("tomeflow").exception("%s", source)
-        return _failed(source, f"{type(error).__name__}: {error}", UNEXPECTED_EXIT_CODE)
-    if report.status_counts["failed"]:
-        unread = f"{report.status_counts['failed']} pages have no reading; see {report.output}/pages.jsonl"
-        return report.model_copy(update={"error": unread, "exit_code": PageFailed.exit_code})
-    return report
-
-
-def _failed(source: str, error: str, exit_code: int) -> DocumentReport:
-    return DocumentReport(
-        id=source,
-        output="",
-        pages=0,
-        status_counts={},
-        seconds=0,
-        pages_per_second=0,
-        peak_memory_bytes=0,
-        published=False,
-        error=error,
-        exit_code=exit_code,
-    )
 
 
 def _print_table(reports: list[DocumentReport]) -> None:

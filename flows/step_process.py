@@ -38,6 +38,7 @@ class StepProcess:
         """Start nothing yet."""
         self._starting = threading.Lock()
         self._child: _Child | None = None
+        self._is_closed = False
         self.peak_memory_bytes = 0
 
     def __enter__(self) -> StepProcess:
@@ -45,9 +46,15 @@ class StepProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the child."""
-        if self._child is not None:
-            self._child.end()
+        """End the child for good."""
+        self.close()
+
+    def close(self) -> None:
+        """End the child for good: steps in work and those to come are interrupted."""
+        with self._starting:
+            self._is_closed = True
+            if self._child is not None:
+                self._child.end()
 
     def call(self, step: str, timeout_s: float, **arguments: Any) -> Any:
         """Return what ``step`` returns; ``timeout_s`` is the longest time without a sign of life from it.
@@ -66,6 +73,8 @@ class StepProcess:
 
     def _living_child(self) -> _Child:
         with self._starting:
+            if self._is_closed:
+                raise KeyboardInterrupt
             if self._child is None or self._child.is_lost:
                 self._child = _Child()
             return self._child
@@ -98,7 +107,7 @@ class _Child:
         self._changing = threading.Lock()
         self._numbers = count()
         self._jobs: dict[int, queue.SimpleQueue[tuple[Any, ...]]] = {}
-        self._culprit: int | None = None
+        self._is_ended_by_us = False
         self.is_lost = False
         threading.Thread(target=self._receive, daemon=True).start()
 
@@ -112,7 +121,7 @@ class _Child:
                 try:
                     kind, *content = inbox.get(timeout=patience_s)
                 except queue.Empty:
-                    self._end_because_of(number)
+                    self.end()
                     reason = f"no sign of life for {patience_s:.0f} s, so the process that read was ended"
                     raise _lost(reason, page_number) from None
                 patience_s = timeout_s
@@ -124,18 +133,13 @@ class _Child:
                     return content[0], content[1]
                 elif kind == "failed":
                     raise content[0]
-                elif kind == "lost" and self._culprit is not None:
+                elif kind == "lost" and self._is_ended_by_us:
                     raise _EndedForAnother
                 elif kind == "lost":
                     raise _lost(f"the process that read ended by itself ({self._how_it_ended()})", page_number)
         finally:
             with self._changing:
                 del self._jobs[number]
-
-    def end(self) -> None:
-        """End the process, whatever it is at."""
-        self._process.kill()
-        self._process.wait()
 
     def _begin(self, step: str, arguments: dict[str, Any]) -> tuple[int, queue.SimpleQueue[tuple[Any, ...]]]:
         inbox: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
@@ -163,11 +167,12 @@ class _Child:
                 for inbox in self._jobs.values():
                     inbox.put(("lost",))
 
-    def _end_because_of(self, number: int) -> None:
+    def end(self) -> None:
+        """End the process, whatever it is at: no job but the one that asked for it is to blame."""
         with self._changing:
-            if self._culprit is None:
-                self._culprit = number
-        self.end()
+            self._is_ended_by_us = True
+        self._process.kill()
+        self._process.wait()
 
     def _how_it_ended(self) -> str:
         code = self._process.returncode

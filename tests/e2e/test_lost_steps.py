@@ -29,10 +29,10 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def digitized(source: Path, folder: Path, url: str, **settings: object) -> tuple[dict[str, PageResult], bytes, str]:
-    run = start(source, folder / "out", folder, url, **{**SETTINGS, **settings})
+    run = start([source], folder / "out", folder, url, **{**SETTINGS, **settings})
     out, err = run.communicate(timeout=TIMEOUT_S)
     assert run.returncode == 0, err
-    published = Path(json.loads(out)["output"]) / "pages.jsonl"
+    published = Path(json.loads(out)[0]["output"]) / "pages.jsonl"
     return {page.page_number: page for page in read_pages(published)}, published.read_bytes(), err
 
 
@@ -69,7 +69,7 @@ def test_a_page_that_hangs_dies_or_breaks_the_model_is_failed_and_the_rest_is_re
 
 def test_a_step_process_ends_with_the_run_that_started_it(source: Path, prefect_url: str, tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text(json.dumps({"encode 1": ["hang", 1]}))
-    run = start(source, tmp_path / "out", tmp_path, prefect_url, **SETTINGS)
+    run = start([source], tmp_path / "out", tmp_path, prefect_url, **SETTINGS)
     try:
         assert until(lambda: "encode 1" in executions(tmp_path), TIMEOUT_S)
         children = children_of(run.pid)

@@ -1,4 +1,4 @@
-"""Digitize with the scripted model: ``python -m support.scripted_run SOURCE OUTPUT CONFIG.json``, report on stdout."""
+"""Digitize with the scripted model: ``python -m support.scripted_run SOURCE ... OUTPUT CONFIG``, reports on stdout."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ TIMEOUT_S = 600
 
 
 def start(
-    source: Path | str, output: Path | str, folder: Path, prefect_url: str, **config: Any
+    sources: Sequence[Path | str], output: Path | str, folder: Path, prefect_url: str, **config: Any
 ) -> subprocess.Popen[str]:
     """Start a run whose script and list of executions lie in ``folder``."""
     script = folder / "script.json"
     if not script.exists():
         script.write_text("{}")
     return subprocess.Popen(
-        [sys.executable, "-m", "support.scripted_run", str(source), str(output), json.dumps(config)],
+        [sys.executable, "-m", "support.scripted_run", *map(str, sources), str(output), json.dumps(config)],
         env={
             **os.environ,
             "PREFECT_API_URL": prefect_url,
@@ -43,8 +44,9 @@ def executions(folder: Path) -> list[str]:
 if __name__ == "__main__":
     from data_contracts.config import DigitizeConfig
     from flows import step_process
-    from flows.digitize import digitize_document
+    from flows.digitize import digitize_collection
 
     step_process.STEPS_MODULE = "support.scripted_steps"
-    report = digitize_document(sys.argv[1], sys.argv[2], DigitizeConfig.model_validate_json(sys.argv[3]))
-    print(report.model_dump_json())
+    *sources, output, config = sys.argv[1:]
+    reports = digitize_collection(sources, output, DigitizeConfig.model_validate_json(config))
+    print(json.dumps([report.model_dump() for report in reports]))

@@ -1,7 +1,8 @@
 """The step process with a scripted model in it, whose pages hang, die or fail as ``script.json`` says.
 
 ``script.json`` in the folder SCRIPTED_FOLDER maps "STAGE PAGE" (STAGE: encode, decode) to [what happens, times];
-what happens is hang, die or fail. ``executions.txt`` beside it gets a line for every page begun.
+what happens is hang, die, fail, or hold until there is a file ``go``. ``executions.txt`` beside it gets a line for
+every page begun.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def happen(stage: str, page_number: int) -> None:
     what, times = json.loads((FOLDER / "script.json").read_text()).get(begun, ("", 0))
     if (FOLDER / "executions.txt").read_text().split("\n").count(begun) > times:
         return
+    while what == "hold" and not (FOLDER / "go").exists():
+        time.sleep(0.02)
     if what == "hang":
         time.sleep(10_000)
     elif what == "die":
