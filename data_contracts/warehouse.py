@@ -36,6 +36,8 @@ TABLES = (
     "verdicts",
     "releases",
     "page_accuracy",
+    "archive_objects",
+    "backfill_attempts",
 )
 """All tables of the warehouse, each a file of the export."""
 WAREHOUSE_FILE = "warehouse.duckdb"
@@ -224,6 +226,7 @@ def page_rows(
             "confidence": page.confidence,
             **metrics,
             "hit_ratio": page.metrics.hit_ratio,
+            "stale_context": page.stale_context,
             "decode_ms": timing.decode_ms if timing else None,
             "step_latency_p50_ms": timing.step_latency_p50_ms if timing else None,
             "step_latency_p95_ms": timing.step_latency_p95_ms if timing else None,

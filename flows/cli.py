@@ -58,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
+    _add_ingest(commands)
+    _add_backfill(commands)
+    _add_status(commands)
     _add_eval(commands)
     _add_sample(commands)
     _add_bench(commands)
@@ -72,10 +75,57 @@ def _parser() -> argparse.ArgumentParser:
 def _add_run(commands: Any) -> None:
     run = commands.add_parser("run", help="digitize documents", description="Digitize each INPUT into OUT/<document>/.")
     run.add_argument("inputs", nargs="+", metavar="INPUT", help="a PDF, an image, or a folder of page images")
+    run.add_argument("--pages", metavar="LIST", help="such as 1-20,35 (default: all)")
+    _add_digitizing(run)
+    run.add_argument("--runner", choices=["threads", "dask", "ray"], default="threads", help="where pages are encoded")
+    run.add_argument("--fresh", action="store_true", help="ignore what earlier runs finished")
+    run.add_argument("--json", action="store_true", help="print one JSON object and nothing else on standard output")
+    run.set_defaults(command=_run)
+
+
+def _add_ingest(commands: Any) -> None:
+    ingest = commands.add_parser("ingest", help="digitize what is new or changed in an archive; remembers what it saw")
+    ingest.add_argument("prefix", metavar="PREFIX", help="a folder, or s3://bucket/prefix, searched at any depth")
+    _add_digitizing(ingest)
+    ingest.add_argument("--retry-failed", action="store_true", help="also what failed for good or too often")
+    ingest.add_argument("--json", action="store_true", help="print one JSON object")
+    ingest.set_defaults(command=_ingest, pages=None)
+
+
+def _add_backfill(commands: Any) -> None:
+    backfill = commands.add_parser("backfill", help="read again the pages that failed, and patch every output")
+    backfill.add_argument("-o", "--output", default="out", metavar="OUT", help="output folder of tomeflow run")
+    backfill.add_argument("--document", metavar="ID", help="one document (default: all)")
+    backfill.add_argument("--since", metavar="DATE", help="pages read by runs from then on, such as 2026-11-30")
+    backfill.add_argument(
+        "--status", metavar="LIST", help="of failed, truncated, quarantined, stale (default: the first three)"
+    )
+    backfill.add_argument("--pages", metavar="LIST", help="such as 79,83, whatever their status")
+    backfill.add_argument("--model", metavar="NAME", help="pages that this model, or fingerprint, has read")
+    backfill.add_argument("--config", metavar="SHA", help="pages read with this configuration; first digits suffice")
+    backfill.add_argument("--dpi", type=int, metavar="N", help="read these pages at this resolution")
+    backfill.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="such as compact.detector_side_px=2048"
+    )
+    backfill.add_argument("--cascade", action="store_true", help="read all later pages again too")
+    backfill.add_argument("--why", default="", metavar="REASON", help="kept with every attempt")
+    backfill.add_argument("--json", action="store_true", help="print one JSON object")
+    backfill.set_defaults(command=_backfill)
+
+
+def _add_status(commands: Any) -> None:
+    status = commands.add_parser("status", help="what became of each document, and what to do next")
+    status.add_argument("document", nargs="?", metavar="DOC", help="id of one document (default: all)")
+    status.add_argument("-o", "--output", default="out", metavar="OUT", help="output folder of tomeflow run")
+    status.add_argument("--json", action="store_true", help="print one JSON object")
+    status.set_defaults(command=_status)
+
+
+def _add_digitizing(run: argparse.ArgumentParser) -> None:
+    """Add the options that say how documents are read and what is published."""
     run.add_argument(
         "-o", "--output", default="out", metavar="OUT", help="where documents are published (default: out)"
     )
-    run.add_argument("--pages", metavar="LIST", help="such as 1-20,35 (default: all)")
     run.add_argument("--dpi", default="auto", metavar="auto|N", help="rendering resolution (default: the scan's own)")
     run.add_argument("--chunk-pages", type=int, metavar="N", help="pages between two checkpoints (default: 16)")
     run.add_argument("--window", type=int, metavar="N", help="pages held at full resolution (default: 8)")
@@ -90,10 +140,6 @@ def _add_run(commands: Any) -> None:
         "--at-once", type=int, default=2, metavar="N", help="documents side by side, sharing one model (default: 2)"
     )
     run.add_argument("--gate", action="store_true", help="check before publishing; what fails is kept back (exit 40)")
-    run.add_argument("--runner", choices=["threads", "dask", "ray"], default="threads", help="where pages are encoded")
-    run.add_argument("--fresh", action="store_true", help="ignore what earlier runs finished")
-    run.add_argument("--json", action="store_true", help="print one JSON object and nothing else on standard output")
-    run.set_defaults(command=_run)
 
 
 def _add_eval(commands: Any) -> None:
@@ -203,6 +249,24 @@ def _release(options: argparse.Namespace) -> int:
     from flows.release import main as release
 
     return release(options)
+
+
+def _ingest(options: argparse.Namespace) -> int:
+    from flows.ingest_command import main as ingest
+
+    return ingest(options)
+
+
+def _backfill(options: argparse.Namespace) -> int:
+    from flows.backfill_command import main as backfill
+
+    return backfill(options)
+
+
+def _status(options: argparse.Namespace) -> int:
+    from flows.status import main as status
+
+    return status(options)
 
 
 def _run(options: argparse.Namespace) -> int:

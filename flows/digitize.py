@@ -40,6 +40,7 @@ from flows.settings import read_settings
 from flows.single_flight import one_run_at_a_time
 from flows.step_process import shared_process
 from tasks import collect, ingest, plan, publish, storage, validate
+from tasks.patches import PatchStore
 
 logger = logging.getLogger("tomeflow.digitize")
 log_known_errors_plainly()
@@ -154,7 +155,8 @@ def digitize_document(
         with shown_in_the_ui(document, len(selected)), gpu_slot(config.reading), encoding_on(runner):
             planned = plan.plan_chunks(selected, config.chunk_pages)
             checkpoints = decode_in_order(steps, planned, ENCODE_AHEAD_CHUNKS[runner])
-        chunks = _stored_chunks(steps, checkpoints)
+        patches = PatchStore(settings.checkpoints, document, config.reading, fresh=fresh)
+        chunks = _stored_chunks(steps, checkpoints, patches)
         counts = check_ledger(selected, (page for chunk in chunks() for page in chunk.pages))
         seconds = time.monotonic() - started
         run = collect.RunRecord(
@@ -166,13 +168,12 @@ def digitize_document(
             peak_memory_bytes=process_peak_bytes() + shared_process().peak_memory_bytes,
         )
         timings = [checkpoint.timings for checkpoint in checkpoints]
+        rows = zip(map(patches.mark_stale, chunks()), timings, strict=True)
         with slot(WAREHOUSE_WRITER):
-            collect.collect_document(
-                work / "warehouse.duckdb", document, config.reading, run, zip(chunks(), timings, strict=True)
-            )
+            collect.collect_document(work / "warehouse.duckdb", document, config.reading, run, rows)
         verdict = _validate(document, config, run, selected, work, chunks, timings) if config.quality.gate else None
         root = validate.publish_root(output, work, verdict) if verdict else output
-        folder = _publish(document, local_path, root, config, run, verdict, chunks)
+        folder = _publish(document, local_path, root, config, run, verdict, chunks, patches)
         if verdict:
             _write_report(folder, config)
         report = _summarize(document, folder, counts, seconds, verdict)
@@ -219,9 +220,11 @@ def decode_in_order(
     return checkpoints
 
 
-def _stored_chunks(steps: ChunkSteps, checkpoints: Sequence[ChunkCheckpoint]) -> Callable[[], Iterator[ChunkResult]]:
-    """Return a reader of the chunks' results that holds one chunk at a time, however long the document."""
-    return lambda: (steps.stored_result(checkpoint) for checkpoint in checkpoints)
+def _stored_chunks(
+    steps: ChunkSteps, checkpoints: Sequence[ChunkCheckpoint], patches: PatchStore
+) -> Callable[[], Iterator[ChunkResult]]:
+    """Return a reader of the chunks' results, patched, that holds one chunk at a time, however long the document."""
+    return lambda: (patches.apply(steps.stored_result(checkpoint)) for checkpoint in checkpoints)
 
 
 def _validate(
@@ -260,6 +263,7 @@ def _publish(
     run: collect.RunRecord,
     verdict: Verdict | None,
     chunks: Callable[[], Iterable[ChunkResult]],
+    patches: PatchStore,
 ) -> str:
     """Publish and return the folder; what differs from run to run stands in the manifest's ``run`` alone."""
 
@@ -272,8 +276,14 @@ def _publish(
         "model_fingerprint": run.model_fingerprint,
         "versions": installed_versions(),
         **({"gate": validate.verdict_fields(verdict)} if verdict else {}),
+        **patches.manifest_fields(chunks()),
     }
-    run_fields = {"source": document.uri, "chunk_pages": config.chunk_pages, **run.model_dump(mode="json")}
+    run_fields = {
+        "source": document.uri,
+        "chunk_pages": config.chunk_pages,
+        "parameters": config.model_dump(mode="json"),
+        **run.model_dump(mode="json"),
+    }
     folder = storage.join(output, document.document_id)
     publish.publish_document(document, local_path, pages, folder, config.formats, fields, run_fields)
     return folder

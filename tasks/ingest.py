@@ -40,6 +40,19 @@ def fetch_document(uri: str, spool_folder: Path) -> tuple[DocumentRef, Path]:
         raise UnreadableDocument(f"there is no file or folder {uri}. Check its spelling.") from error
 
 
+def require_same(document: DocumentRef, sha256: str) -> None:
+    """Refuse a source that is not what it was.
+
+    Raises:
+        UnreadableDocument: its content is another one than that of ``sha256``.
+    """
+    if document.sha256 != sha256:
+        raise UnreadableDocument(
+            f"{document.uri} has changed since it was digitized: sha256 {document.sha256[:12]}, then {sha256[:12]}. "
+            "By its content it is another document now: digitize it anew (tomeflow run)."
+        )
+
+
 def _file_document(uri: str, path: Path) -> DocumentRef:
     if not path.stat().st_size:
         raise NotADocument(f"{path.name} is empty (0 bytes); expected {KINDS_IN_WORDS}.")

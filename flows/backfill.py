@@ -1,0 +1,222 @@
+"""Pages that have no good reading are found by query and read again, and only they.
+
+Each is read in the memory it would have had: from the nearest kept state before it, replaying. The new readings are
+kept as patches beside the checkpoints; the document is then published as always, its checkpoints with the patches in
+place, so that every format is patched and all other pages stay as they are, byte for byte.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+from prefect import flow
+from prefect.runtime import flow_run
+from pydantic import ValidationError
+
+from data_contracts.backfill import (
+    BACKFILL_STATUSES,
+    BackfillAttempt,
+    BackfillReport,
+    BackfillStatus,
+    DocumentBackfill,
+    FoundPage,
+    PageQuery,
+    count_attempts,
+    find_pages,
+    record_attempts,
+)
+from data_contracts.config import ReadingConfig
+from data_contracts.errors import BatchFailed, ConfigError, PageFailed, TomeflowError
+from data_contracts.result import DocumentReport, PageStatus
+from data_contracts.warehouse import WAREHOUSE_FILE, open_warehouse
+from flows.digitize import digitize_document
+from flows.plain_errors import log_known_errors_plainly
+from flows.published import check_nothing_else_changed, published_parameters
+from flows.rereading import Rereading
+from flows.settings import Settings, read_settings
+from flows.single_flight import one_run_at_a_time
+from tasks import ingest, plan
+
+logger = logging.getLogger("tomeflow.backfill")
+log_known_errors_plainly()
+
+MAX_ATTEMPTS = 3
+"""At a page with one configuration: equal input gives equal text, so only a passing cause makes another worth it."""
+
+LAST_PAGE = 100_000
+
+
+@flow(name="backfill", validate_parameters=True)
+def backfill(
+    output: str = "out",
+    document: str | None = None,
+    since: datetime | None = None,
+    statuses: tuple[BackfillStatus, ...] | None = None,
+    pages: str | None = None,
+    model: str | None = None,
+    config_sha256: str = "",
+    overrides: dict[str, Any] | None = None,
+    cascade: bool = False,
+    why: str = "",
+) -> BackfillReport:
+    """Read again the pages that answer the query; a document that fails never stops another.
+
+    Args:
+        output: folder of published documents.
+        document: id of one document; empty: all.
+        since: only pages that were read by runs from then on.
+        statuses: of the pages; empty: failed, truncated and quarantined ones, or any if ``pages`` names them.
+        pages: such as 79,83; empty: all.
+        model: only pages that this model (name or fingerprint) has read.
+        config_sha256: only pages that were read with this configuration (first digits suffice).
+        overrides: what is to be otherwise in the reading configuration of these pages, such as {"render.dpi": 400}.
+        cascade: read again all later pages too, since what is before them has changed.
+        why: kept with every attempt.
+
+    Raises:
+        ConfigError: a parameter is wrong.
+        StorageUnavailable: the warehouse cannot be opened.
+    """
+    settings = read_settings(output)
+    query = PageQuery(
+        document_id=document,
+        since=since,
+        statuses=statuses or (() if pages else BACKFILL_STATUSES[:3]),
+        page_numbers=plan.parse_pages(pages, LAST_PAGE) if pages else (),
+        model=model,
+        config_sha256=config_sha256,
+    )
+    with open_warehouse(settings.work_folder / WAREHOUSE_FILE) as connection:
+        found = find_pages(connection, query)
+    done = [
+        _backfill_document(settings, list(group), overrides or {}, cascade=cascade, why=why)
+        for _, group in groupby(found, key=lambda page: page.document_id)
+    ]
+    codes = {report.exit_code for report in done} - {0}
+    exit_code = (codes.pop() if len(codes) == 1 else BatchFailed.exit_code) if codes else 0
+    return BackfillReport(documents=tuple(done), exit_code=exit_code)
+
+
+def _backfill_document(
+    settings: Settings, found: Sequence[FoundPage], overrides: Mapping[str, Any], *, cascade: bool, why: str
+) -> DocumentBackfill:
+    document_id = found[0].document_id
+    try:
+        return _Backfill(settings, found, overrides, cascade=cascade, why=why).run()
+    except TomeflowError as error:
+        return DocumentBackfill(document_id=document_id, error=str(error), exit_code=error.exit_code)
+    except Exception as error:  # whatever a library throws at one document costs that document only
+        logger.exception("%s", document_id)
+        return DocumentBackfill(
+            document_id=document_id, error=f"{type(error).__name__}: {error}", exit_code=TomeflowError.exit_code
+        )
+
+
+class _Backfill:
+    """The backfill of one document under the configuration it is published with."""
+
+    def __init__(
+        self, settings: Settings, found: Sequence[FoundPage], overrides: Mapping[str, Any], *, cascade: bool, why: str
+    ) -> None:
+        self._settings = settings
+        self._first = found[0]
+        self._found = {page.page_number: page for page in found}
+        self._cascade = cascade
+        self._why = why
+        self._folder, self._config = published_parameters(settings, self._first.document_id, self._first.config_sha256)
+        self._reading = changed_reading(self._config.reading, overrides)
+        self._run_id = str(flow_run.id)
+
+    def run(self) -> DocumentBackfill:
+        """Read the pages that may still be tried, and publish."""
+        named, skipped = self._due()
+        if not named:
+            return DocumentBackfill(
+                document_id=self._first.document_id, skipped=skipped, exit_code=PageFailed.exit_code
+            )
+        work = self._settings.work_folder
+        document, source = ingest.fetch_document(self._first.uri, work / "spool")
+        ingest.require_same(document, self._first.document_sha256)
+        with one_run_at_a_time(work / "locks", document.document_id):
+            rereading = Rereading(document, source, self._config, self._settings.checkpoints)
+            check_nothing_else_changed(self._folder, rereading.pages())
+            self._record(dict.fromkeys(named, "reading"), {})
+            statuses, reasons = rereading.run(named, self._reading, cascade=self._cascade)
+            self._record({number: statuses[number] for number in named}, reasons)
+        report: DocumentReport = digitize_document(self._first.uri, self._settings.output, self._config)
+        return self._summarize(statuses, reasons, skipped, rereading.stale_pages(), report)
+
+    def _due(self) -> tuple[list[int], dict[int, str]]:
+        """Return the pages to be tried, and why the others are not."""
+        first = self._first
+        with open_warehouse(self._settings.work_folder / WAREHOUSE_FILE) as connection:
+            tried = count_attempts(connection, first.document_sha256, first.config_sha256, self._reading.sha256)
+        reason = f"tried {MAX_ATTEMPTS} times with this configuration; give another, such as --dpi 400"
+        skipped = {number: reason for number in self._found if tried.get(number, 0) >= MAX_ATTEMPTS}
+        return [number for number in self._found if number not in skipped], skipped
+
+    def _record(self, statuses: Mapping[int, str], reasons: Mapping[int, str]) -> None:
+        now = datetime.now(UTC)
+        attempts = [
+            BackfillAttempt(
+                run_id=self._run_id,
+                document_sha256=self._first.document_sha256,
+                config_sha256=self._first.config_sha256,
+                page_number=number,
+                reading_sha256=self._reading.sha256,
+                why=self._why,
+                replaced_status="quarantined" if self._found[number].quarantined else self._found[number].status,
+                status=status,
+                reason=reasons.get(number),
+                attempted_at=now,
+            )
+            for number, status in statuses.items()
+        ]
+        with open_warehouse(self._settings.work_folder / WAREHOUSE_FILE) as connection:
+            record_attempts(connection, attempts)
+
+    def _summarize(
+        self,
+        statuses: Mapping[int, str],
+        reasons: Mapping[int, str],
+        skipped: Mapping[int, str],
+        stale_pages: Sequence[int],
+        report: DocumentReport,
+    ) -> DocumentBackfill:
+        unread = [number for number, status in statuses.items() if status == PageStatus.FAILED]
+        faults = [f"page {number}: {reasons.get(number)}" for number in unread]
+        return DocumentBackfill(
+            document_id=self._first.document_id,
+            statuses=dict(statuses),
+            skipped=dict(skipped),
+            stale_pages=tuple(stale_pages),
+            error="; ".join(faults) or report.error,
+            exit_code=PageFailed.exit_code if unread or skipped else report.exit_code,
+        )
+
+
+def changed_reading(reading: ReadingConfig, overrides: Mapping[str, Any]) -> ReadingConfig:
+    """Return ``reading`` with ``overrides`` such as {"render.dpi": 400}.
+
+    Raises:
+        ConfigError: lists every field that there is not, and every value that is out of range.
+    """
+    values: dict[str, Any] = reading.model_dump()
+    unknown = []
+    for name, value in overrides.items():
+        section, _, field = name.rpartition(".")
+        target = values.get(section) if section else values
+        if not isinstance(target, dict) or field not in target:
+            unknown.append(name)
+        else:
+            target[field] = value
+    if unknown:
+        raise ConfigError(f"there is no {', '.join(unknown)} in a reading configuration; write such as render.dpi=400.")
+    try:
+        return ReadingConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())) from None

@@ -1,0 +1,152 @@
+"""An archive becomes a shelf: what is new or changed by content below a folder or prefix is digitized and published.
+
+Every object that is seen is remembered in the warehouse with how it ended, before the next one begins: a killed
+run goes on where it stopped, and a document that kills its process stops being tried.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+from prefect import flow
+from prefect.runtime import flow_run
+
+from data_contracts.archive import ArchiveObject, ArchiveReport, ArchiveStatus, read_archive, record_objects, report_on
+from data_contracts.config import DigitizeConfig
+from data_contracts.errors import NotADocument, PageFailed, TomeflowError
+from data_contracts.result import DocumentReport
+from data_contracts.warehouse import WAREHOUSE_FILE, open_warehouse
+from flows.digitize import DEFAULT_CONFIG, digitize_document
+from flows.plain_errors import log_known_errors_plainly
+from flows.settings import read_settings
+from flows.single_flight import one_run_at_a_time
+from tasks import ingest, scan
+
+logger = logging.getLogger("tomeflow.ingest")
+log_known_errors_plainly()
+
+MAX_ATTEMPTS = 3
+"""At a document whose failure may pass. Whoever wants more says so (``retry_failed``)."""
+
+
+@flow(name="ingest-archive", flow_run_name="ingest {prefix}", validate_parameters=True)
+def ingest_archive(
+    prefix: str, output: str = "out", config: DigitizeConfig = DEFAULT_CONFIG, retry_failed: bool = False
+) -> ArchiveReport:
+    """Digitize what is new or changed below ``prefix``; one that fails never stops another.
+
+    A second ingestion into the same ``output`` waits for the first.
+
+    Args:
+        prefix: folder, or ``s3://`` prefix, with PDFs, images and folders of page images at any depth.
+        output: folder that holds published documents.
+        config: how documents are read, and what is written.
+        retry_failed: try again also what failed for good or too often.
+
+    Raises:
+        UnreadableDocument: there is nothing at ``prefix``.
+        ConfigError: ``output`` lies inside ``prefix``.
+        StorageUnavailable: the archive cannot be listed, or what was seen not be recorded.
+    """
+    work = read_settings(output).work_folder
+    with one_run_at_a_time(work / "locks", "ingest-archive"):
+        items = scan.scan_archive(prefix, output)
+        ingestion = _Ingestion(prefix.rstrip("/"), output, config, retry_failed, str(flow_run.id))
+        seen = [ingestion.take(item) for item in items]
+    return report_on(ingestion.prefix, seen, scan.names_gone(list(ingestion.known), items), ingestion.run_id)
+
+
+class _Ingestion:
+    """One pass over an archive. Invariant: the warehouse knows of an object what this object last returned of it."""
+
+    def __init__(self, prefix: str, output: str, config: DigitizeConfig, retry_failed: bool, run_id: str) -> None:
+        self.prefix = prefix
+        self.run_id = run_id
+        self._output = output
+        self._config = config
+        self._retry_failed = retry_failed
+        self._work = read_settings(output).work_folder
+        self._warehouse = self._work / WAREHOUSE_FILE
+        with open_warehouse(self._warehouse) as connection:
+            self.known = read_archive(connection, prefix)
+
+    def take(self, item: scan.ArchiveItem) -> ArchiveObject:
+        """Return how ``item`` ended: earlier, if it has not changed since, or now."""
+        earlier = self.known.get(item.name)
+        if earlier is not None and earlier.version == item.version and not self._is_due(earlier):
+            return self._given_up(earlier) if earlier.status is ArchiveStatus.READING else earlier
+        tried = earlier.attempts if earlier is not None and earlier.version == item.version else 0
+        started = ArchiveObject(
+            prefix=self.prefix,
+            name=item.name,
+            uri=item.uri,
+            version=item.version,
+            status=ArchiveStatus.READING,
+            attempts=tried + 1,
+            run_id=self.run_id,
+            changed_at=datetime.now(UTC),
+        )
+        try:
+            ended = self._read(item, earlier, started)
+        except TomeflowError as error:
+            place = error.document
+            ended = _failed(started, str(error), error.exit_code, retryable=error.retryable, document_id=place)
+        except Exception as error:  # whatever a library throws at an odd document costs that document only
+            logger.exception("%s", item.uri)
+            ended = _failed(started, f"{type(error).__name__}: {error}", TomeflowError.exit_code, retryable=True)
+        self._record(ended)
+        logger.info("%s: %s", item.name, ended.status)
+        return ended
+
+    def _is_due(self, earlier: ArchiveObject) -> bool:
+        """Return whether an unchanged object is to be tried again."""
+        if earlier.status is ArchiveStatus.FAILED:
+            return self._retry_failed or (earlier.retryable and earlier.attempts < MAX_ATTEMPTS)
+        return earlier.status is ArchiveStatus.READING and (self._retry_failed or earlier.attempts < MAX_ATTEMPTS)
+
+    def _given_up(self, earlier: ArchiveObject) -> ArchiveObject:
+        """Return an object at which the process was killed every time, as failed."""
+        reason = f"the process was killed {earlier.attempts} times while it read this; see the system's log for why"
+        ended = _failed(earlier, reason, TomeflowError.exit_code, retryable=True)
+        self._record(ended)
+        return ended
+
+    def _read(self, item: scan.ArchiveItem, earlier: ArchiveObject | None, started: ArchiveObject) -> ArchiveObject:
+        self._record(started)
+        if reason := scan.why_not_a_document(item):
+            if item.claims_to_be_a_document:
+                raise NotADocument(f"{item.name}: {reason}.")
+            return started.model_copy(update={"status": ArchiveStatus.NOT_A_DOCUMENT, "reason": reason})
+        document, _ = ingest.fetch_document(item.uri, self._work / "spool")
+        if earlier and earlier.status is ArchiveStatus.PUBLISHED and earlier.sha256 == document.sha256:
+            return earlier.model_copy(update={"version": item.version})  # touched, not changed
+        report = digitize_document(item.uri, self._output, self._config)
+        reason, exit_code = _what_is_missing(report)
+        return started.model_copy(
+            update={
+                "status": ArchiveStatus.PUBLISHED,
+                "sha256": document.sha256,
+                "document_id": document.document_id,
+                "reason": reason,
+                "exit_code": exit_code,
+            }
+        )
+
+    def _record(self, seen: ArchiveObject) -> None:
+        with open_warehouse(self._warehouse) as connection:
+            record_objects(connection, [seen])
+
+
+def _failed(
+    seen: ArchiveObject, reason: str, exit_code: int, *, retryable: bool, document_id: str | None = None
+) -> ArchiveObject:
+    ending = {"status": ArchiveStatus.FAILED, "reason": reason, "exit_code": exit_code, "retryable": retryable}
+    return seen.model_copy(update={**ending, "document_id": document_id})
+
+
+def _what_is_missing(report: DocumentReport) -> tuple[str | None, int]:
+    """Return what a published document lacks, and the exit code of that."""
+    if report.status_counts["failed"]:
+        return f"{report.status_counts['failed']} pages have no reading; try tomeflow backfill", PageFailed.exit_code
+    return report.error, report.exit_code

@@ -1,0 +1,224 @@
+"""``tomeflow status``: what became of each document, whether somebody is at it, and what to do next.
+
+Reads the warehouse for a moment; while a run is writing it, the export of the run before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from data_contracts.errors import ConfigError, StorageUnavailable
+from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, open_export, open_warehouse
+from flows.query import as_table
+from flows.settings import Settings, read_settings
+from tasks import storage
+from tasks.publish import MANIFEST
+from tasks.validate import quarantine_folder
+
+if TYPE_CHECKING:
+    import duckdb
+
+NOTHING = "nothing"
+READ_TIMEOUT_S = 5.0
+"""A writer holds the warehouse for moments; whoever waits longer reads the export."""
+
+_LATEST = """
+SELECT d.document_id, d.uri, d.document_sha256, r.config_sha256, r.run_id, r.started_at, r.seconds, r.selected_pages,
+    r.model_fingerprint
+FROM documents d JOIN runs r USING (document_sha256)
+QUALIFY row_number() OVER (PARTITION BY d.document_sha256 ORDER BY r.started_at DESC) = 1
+ORDER BY d.document_id
+"""
+_PAGES = """
+SELECT p.status, m.gate_status, coalesce(p.stale_context, false) AS stale, count(*)
+FROM pages p LEFT JOIN page_measures m USING (document_sha256, page_number, config_sha256)
+WHERE p.document_sha256 = ? AND p.config_sha256 = ? GROUP BY ALL
+"""
+
+
+class DocumentStatus(BaseModel):
+    """What is known of one document; of one that never finished a run only that somebody began."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    document_id: str
+    source: str | None = None
+    is_running: bool
+    is_published: bool
+    in_quarantine: bool
+    selected_pages: int = 0
+    statuses: dict[str, int] = Field({}, description="pages by reading status")
+    gate_statuses: dict[str, int] = Field({}, description="pages by gate status; empty without a gate")
+    stale_pages: int = Field(0, description="read in a context that a backfill has changed since")
+    config_sha256: str | None = None
+    model_fingerprint: str | None = None
+    last_run: str | None = None
+    last_run_at: datetime | None = None
+    last_run_seconds: float | None = None
+    next: str = ""
+
+
+def read_statuses(output: str, document_id: str | None = None) -> list[DocumentStatus]:
+    """Return the status of every document below ``output``, or of one.
+
+    Raises:
+        ConfigError: there is no such document; the message lists those there are.
+        StorageUnavailable: neither the warehouse nor its export can be read.
+    """
+    settings = read_settings(output)
+    statuses = {name: _begun(settings, name) for name in _names_of_locks(settings.work_folder)}
+    with _warehouse(settings.work_folder) as connection:
+        if connection is not None:
+            for row in _rows(connection, _LATEST):
+                is_asked = document_id in (None, row["document_id"])
+                status = _finished(settings, connection, row) if is_asked else _begun(settings, row["document_id"])
+                statuses[row["document_id"]] = status
+    if document_id is not None and document_id not in statuses:
+        known = ", ".join(sorted(statuses)) or "none"
+        raise ConfigError(f"there is no document {document_id!r} in {output}; there are: {known}.")
+    wanted = sorted(statuses) if document_id is None else [document_id]
+    return [
+        status.model_copy(update={"next": what_next(status, output)}) for status in map(statuses.get, wanted) if status
+    ]
+
+
+def what_next(status: DocumentStatus, output: str) -> str:
+    """Return what a person does next about a document, as a command where there is one."""
+    unread = status.statuses.get("failed", 0) + status.statuses.get("truncated", 0)
+    name = f"--document {status.document_id} -o {output}"
+    if status.is_running:
+        return "wait: a run is at it"
+    if status.last_run is None:
+        return f"run it again, it goes on where it stopped: tomeflow run SOURCE -o {output}"
+    if unread:
+        return f"read {unread} pages again: tomeflow backfill {name}"
+    if status.gate_statuses.get("quarantined"):
+        return f"look at the pages, then tomeflow backfill {name}, or tomeflow release {status.document_id} -o {output}"
+    if not status.is_published:
+        return f"publish it: tomeflow run {status.source} -o {output}"
+    if status.stale_pages:
+        return f"if their context matters: tomeflow backfill {name} --status stale"
+    return NOTHING
+
+
+def _begun(settings: Settings, name: str) -> DocumentStatus:
+    shelf, quarantine = storage.join(settings.output, name), quarantine_folder(settings.work_folder, name)
+    return DocumentStatus(
+        document_id=name,
+        is_running=_is_held(settings.work_folder / "locks" / f"{name}.lock"),
+        is_published=_exists(storage.join(shelf, MANIFEST)),
+        in_quarantine=(quarantine / MANIFEST).is_file(),
+    )
+
+
+def _finished(settings: Settings, connection: duckdb.DuckDBPyConnection, run: dict[str, Any]) -> DocumentStatus:
+    statuses: dict[str, int] = {}
+    gate: dict[str, int] = {}
+    stale_pages = 0
+    for status, gate_status, stale, count in connection.execute(
+        _PAGES, [run["document_sha256"], run["config_sha256"]]
+    ).fetchall():
+        statuses[status] = statuses.get(status, 0) + count
+        if gate_status:
+            gate[gate_status] = gate.get(gate_status, 0) + count
+        stale_pages += count if stale else 0
+    known = {
+        "source": run["uri"],
+        "selected_pages": run["selected_pages"],
+        "statuses": statuses,
+        "gate_statuses": gate,
+        "stale_pages": stale_pages,
+        "config_sha256": run["config_sha256"],
+        "model_fingerprint": run["model_fingerprint"],
+        "last_run": run["run_id"],
+        "last_run_at": run["started_at"],
+        "last_run_seconds": run["seconds"],
+    }
+    return _begun(settings, run["document_id"]).model_copy(update=known)
+
+
+@contextmanager
+def _warehouse(work: Path) -> Iterator[duckdb.DuckDBPyConnection | None]:
+    """Yield the warehouse, or its export while somebody writes; None if no run has ever finished."""
+    file = work / WAREHOUSE_FILE
+    if not file.exists():
+        yield None
+        return
+    with ExitStack() as stack:
+        try:
+            connection = stack.enter_context(open_warehouse(file, READ_TIMEOUT_S))
+        except StorageUnavailable:
+            connection = stack.enter_context(closing(open_export(work / EXPORT_FOLDER)))
+        yield connection
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+    result = connection.execute(sql)
+    columns = [column[0] for column in result.description or []]
+    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+
+
+def _names_of_locks(work: Path) -> list[str]:
+    """Return the documents that any run has ever begun in this output; an ingestion's own lock is none."""
+    return [path.stem for path in (work / "locks").glob("*-????????????.lock")]
+
+
+def _is_held(lock: Path) -> bool:
+    """Return whether a living process holds ``lock``."""
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _exists(uri: str) -> bool:
+    filesystem, path = storage.filesystem_of(uri)
+    with storage.storage_errors(uri, "look at"):
+        return bool(filesystem.exists(path))
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run ``tomeflow status`` with parsed ``options`` (``output``, ``document``, ``json``); return the exit code."""
+    statuses = read_statuses(options.output, options.document)
+    if options.json:
+        print(json.dumps({"documents": [status.model_dump(mode="json") for status in statuses]}, ensure_ascii=False))
+    elif options.document:
+        print("\n".join(f"{name}: {_shown(value)}" for name, value in statuses[0].model_dump(mode="json").items()))
+    elif statuses:
+        print(as_table(["document", "pages", "readings", "gate", "last run", "now"], list(map(_row, statuses))))
+        print("\n".join(f"{status.document_id}: {status.next}" for status in statuses if status.next != NOTHING))
+    else:
+        print(f"no document in {options.output} yet", file=sys.stderr)
+    return 0
+
+
+def _row(status: DocumentStatus) -> tuple[Any, ...]:
+    at = f"{status.last_run_at:%Y-%m-%d %H:%M}" if status.last_run_at else None
+    counts = (_shown(status.statuses), _shown(status.gate_statuses))
+    return (status.document_id, status.selected_pages, *counts, at, _place(status))
+
+
+def _place(status: DocumentStatus) -> str:
+    if status.is_running:
+        return "running"
+    return "published" if status.is_published else "in quarantine" if status.in_quarantine else "not published"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{count} {name}" for name, count in value.items() if count)
+    return "" if value is None else str(value)

@@ -1,0 +1,157 @@
+"""Two pages that failed from a passing cause are read again: they change in every output, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymupdf
+import pytest
+from support.command import RUN_TIMEOUT_S, command, run
+from support.short_pages import short_page, three_lines
+
+from flows.prefect_server import prefect_api
+
+pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
+
+PAGES = 100
+LOST = (79, 83)
+OTHERS = [number for number in range(1, PAGES + 1) if number not in LOST]
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scans") / "volume"
+    folder.mkdir()
+    for number in range(1, PAGES + 1):
+        (folder / f"page{number}.png").write_bytes(short_page(three_lines(number)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One Prefect server for all commands of this module."""
+    with pytest.MonkeyPatch.context() as environment, prefect_api(tmp_path_factory.mktemp("server"), None) as url:
+        environment.setenv("PREFECT_API_URL", url)
+        yield
+
+
+@pytest.fixture(scope="module")
+def failed(scans: Path, server: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of a run during which the files of two pages could not be read for a while."""
+    output = tmp_path_factory.mktemp("failed")
+    running = subprocess.Popen(command("run", scans, "-o", output), stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + RUN_TIMEOUT_S
+    while not list(output.glob(".tomeflow/results/*/decode-000001-*")) and time.monotonic() < deadline:
+        time.sleep(0.02)  # the document has been fetched, and the pages to come are not looked at yet
+    content = {number: (scans / f"page{number}.png").read_bytes() for number in LOST}
+    for number in LOST:
+        (scans / f"page{number}.png").write_bytes(content[number][:200])
+    stderr = running.communicate(timeout=RUN_TIMEOUT_S)[1]
+    for number in LOST:
+        (scans / f"page{number}.png").write_bytes(content[number])
+    assert running.returncode == 20, stderr
+    return output
+
+
+@pytest.fixture
+def output(failed: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be backfilled."""
+    return Path(shutil.copytree(failed, tmp_path / "out"))
+
+
+def shelf(output: Path) -> Path:
+    (folder,) = (path.parent for path in output.glob("[!.]*/manifest.json"))
+    return folder
+
+
+def texts(folder: Path) -> list[str]:
+    return (folder / "document.txt").read_text().split("\f")
+
+
+def json_lines(folder: Path) -> list[bytes]:
+    return (folder / "pages.jsonl").read_bytes().splitlines()
+
+
+def pdf_pages(folder: Path) -> list[tuple[Any, ...]]:
+    """Return what each page of the PDF shows and says: its images, undecoded, its content and its words."""
+    with pymupdf.open(folder / "document.pdf") as document:
+        return [
+            (
+                [document.xref_stream_raw(image[0]) for image in page.get_images()],
+                page.read_contents(),
+                page.get_text("words"),
+            )
+            for page in document
+        ]
+
+
+def warehouse(output: Path, sql: str) -> list[dict[str, Any]]:
+    import duckdb
+
+    with duckdb.connect(str(output / ".tomeflow" / "warehouse.duckdb"), read_only=True) as connection:
+        return connection.execute(sql).df().to_dict("records")
+
+
+def assert_only_lost_pages_changed(before: Path, after: Path) -> None:
+    for read in (texts, json_lines, pdf_pages):
+        old, new = read(before), read(after)
+        assert len(old) == len(new) == PAGES
+        assert [n for n in range(1, PAGES + 1) if old[n - 1] != new[n - 1]] == list(LOST), read.__name__
+    for number in LOST:
+        assert texts(before)[number - 1] == ""
+        assert texts(after)[number - 1].splitlines() == three_lines(number)
+        assert three_lines(number)[0].split() == [word[4] for word in pdf_pages(after)[number - 1][2]][:5]
+    manifest = json.loads((after / "manifest.json").read_text())
+    assert manifest["status_counts"]["failed"] == 0
+    assert [page["page_number"] for page in manifest["backfilled_pages"]] == list(LOST)
+
+
+@pytest.mark.parametrize("collected", [False, True], ids=["states kept", "states and features collected"])
+def test_backfill_patches_two_of_a_hundred_pages_in_every_output_and_nothing_else(
+    failed: Path, output: Path, server: None, scans: Path, collected: bool
+) -> None:
+    if collected:
+        shutil.rmtree(output / ".tomeflow" / "states")
+        shutil.rmtree(output / ".tomeflow" / "features")
+    done = run("backfill", "-o", output, "--why", "the disk was away", "--json")
+    assert done.returncode == 0, done.stderr
+    (document,) = json.loads(done.stdout)["documents"]
+    assert document["statuses"] == {"79": "text", "83": "text"}
+    assert_only_lost_pages_changed(shelf(failed), shelf(output))
+    stale = warehouse(output, "SELECT page_number FROM pages WHERE stale_context ORDER BY page_number")
+    assert [row["page_number"] for row in stale] == document["stale_pages"] == [80, 81, 82, *range(84, PAGES + 1)]
+    attempts = warehouse(output, "SELECT * FROM backfill_attempts ORDER BY page_number")
+    assert [(a["page_number"], a["replaced_status"], a["status"], a["why"]) for a in attempts] == [
+        (79, "failed", "text", "the disk was away"),
+        (83, "failed", "text", "the disk was away"),
+    ]
+    if collected:
+        return
+    patched = {name: (shelf(output) / name).read_bytes() for name in ("document.txt", "document.pdf", "pages.jsonl")}
+    again = run("run", scans, "-o", output)
+    assert again.returncode == 0, again.stderr
+    assert all((shelf(output) / name).read_bytes() == content for name, content in patched.items()), (
+        "a later run keeps what was backfilled"
+    )
+
+
+def test_backfill_with_another_resolution_says_so_and_cascades(failed: Path, output: Path, server: None) -> None:
+    done = run("backfill", "-o", output, "--pages", "79,83", "--dpi", "300", "--cascade", "--json")
+    assert done.returncode == 0, done.stderr
+    (document,) = json.loads(done.stdout)["documents"]
+    assert document["stale_pages"] == []
+    lines = [json.loads(line) for line in json_lines(shelf(output))]
+    assert [line["dpi"] for line in lines[77:80]] == [lines[0]["dpi"], 300.0, lines[0]["dpi"]]
+    assert lines[78]["events"][-1]["kind"] == "backfilled"
+    assert "render.dpi=300" in lines[78]["events"][-1]["detail"]
+    assert json_lines(shelf(output))[:78] == json_lines(shelf(failed))[:78]
+    manifest = json.loads((shelf(output) / "manifest.json").read_text())
+    assert [page["config"]["render"]["dpi"] for page in manifest["backfilled_pages"]] == [300, 300]
+    assert manifest["stale_context_pages"] == []
+    assert warehouse(output, "SELECT * FROM pages WHERE stale_context") == []

@@ -1,0 +1,120 @@
+"""What ``tomeflow status`` says of documents: of all that were ever begun, whoever is writing meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from support.command import run
+
+from data_contracts.config import ReadingConfig
+from data_contracts.document import DocumentRef, StateRef
+from data_contracts.errors import ConfigError
+from data_contracts.result import BlankReason, ChunkResult, PageResult, PageStatus
+from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
+from flows.single_flight import one_run_at_a_time
+from flows.status import read_statuses
+from tasks.collect import RunRecord, collect_document
+
+STATE = StateRef(uri="states/x", sha256="1" * 64, size_bytes=1, next_page_number=4)
+
+
+def document(name: str) -> DocumentRef:
+    return DocumentRef(document_id=f"{name}-{'0' * 12}", uri=f"{name}.pdf", sha256=name, page_count=3, kind="pdf")
+
+
+def collected(output: Path, name: str, failed: tuple[int, ...] = (), stale: tuple[int, ...] = ()) -> str:
+    """Write a run of three pages, empty or failed, to the warehouse, and publish a manifest."""
+    pages = [
+        PageResult(
+            page_number=number,
+            width_px=0,
+            height_px=0,
+            dpi=0,
+            status=PageStatus.FAILED if number in failed else PageStatus.BLANK,
+            blank_reason=None if number in failed else BlankReason.EMPTY,
+            error="torn" if number in failed else None,
+            stale_context=number in stale,
+        )
+        for number in (1, 2, 3)
+    ]
+    record = RunRecord(
+        run_id=f"run of {name}",
+        model_fingerprint="fake",
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        seconds=1.0,
+        selected_pages=3,
+        peak_memory_bytes=1,
+    )
+    chunk = ChunkResult(pages=tuple(pages), state=STATE)
+    collect_document(output / ".tomeflow" / WAREHOUSE_FILE, document(name), ReadingConfig(), record, [(chunk, ())])
+    shelf = output / document(name).document_id
+    shelf.mkdir()
+    (shelf / "manifest.json").write_text("{}")
+    return document(name).document_id
+
+
+def test_each_document_says_what_it_has_and_what_to_do_next(tmp_path: Path) -> None:
+    collected(tmp_path, "good")
+    collected(tmp_path, "torn", failed=(2,))
+    collected(tmp_path, "stale", stale=(3,))
+    good, stale, torn = read_statuses(str(tmp_path))
+    assert (good.statuses, good.next, good.is_running, good.is_published) == ({"blank": 3}, "nothing", False, True)
+    assert torn.statuses == {"blank": 2, "failed": 1}
+    assert torn.next == f"read 1 pages again: tomeflow backfill --document {torn.document_id} -o {tmp_path}"
+    assert stale.stale_pages == 1
+    assert stale.next.endswith("--status stale")
+    assert [status.last_run for status in (good, stale, torn)] == ["run of good", "run of stale", "run of torn"]
+
+
+def test_a_document_that_is_being_read_runs_and_one_that_was_killed_is_to_be_run_again(tmp_path: Path) -> None:
+    name = document("begun").document_id
+    with one_run_at_a_time(tmp_path / ".tomeflow" / "locks", name):
+        (running,) = read_statuses(str(tmp_path))
+    (killed,) = read_statuses(str(tmp_path))
+    assert (running.is_running, running.next) == (True, "wait: a run is at it")
+    assert (killed.is_running, killed.last_run) == (False, None)
+    assert "tomeflow run SOURCE" in killed.next
+    with one_run_at_a_time(tmp_path / ".tomeflow" / "locks", "ingest-archive"):
+        assert len(read_statuses(str(tmp_path))) == 1, "an ingestion is no document"
+
+
+def test_status_reads_the_export_while_a_writer_holds_the_warehouse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected(tmp_path, "good")
+    work = tmp_path / ".tomeflow"
+    export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)
+    monkeypatch.setattr("flows.status.READ_TIMEOUT_S", 0.0)
+    connect = f"import duckdb, sys; connection = duckdb.connect({str(work / WAREHOUSE_FILE)!r})"
+    code = f"{connect}; print(1, flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"1\n"
+        (good,) = read_statuses(str(tmp_path))
+        writer.kill()
+    assert good.statuses == {"blank": 3}
+
+
+def test_a_document_that_there_is_not_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there are: none"):
+        read_statuses(str(tmp_path), "none")
+    with open_warehouse(tmp_path / ".tomeflow" / WAREHOUSE_FILE):
+        pass
+    name = collected(tmp_path, "good")
+    with pytest.raises(ConfigError, match=name):
+        read_statuses(str(tmp_path), "none")
+
+
+def test_the_command_prints_a_table_one_document_or_json(tmp_path: Path) -> None:
+    name = collected(tmp_path, "torn", failed=(2,))
+    table = run("status", "-o", tmp_path)
+    assert table.returncode == 0, table.stderr
+    assert name in table.stdout
+    assert "2 blank, 1 failed" in table.stdout
+    (status,) = json.loads(run("status", name, "-o", tmp_path, "--json").stdout)["documents"]
+    assert status["statuses"] == {"blank": 2, "failed": 1}
