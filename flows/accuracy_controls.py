@@ -18,22 +18,32 @@ from models.sr_swa.protocol import Decoding, EncodedLine, EncodedPage, Geometry,
 
 if TYPE_CHECKING:
     from models.compact.reader import CompactModel
+    from models.compact.verify import Reading
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.kv import KVBlock
 
 
-class LentMemory:
-    """``model``, remembering another page in place of each that it reads: ``lent`` by page number."""
+class Arm:
+    """``model`` on pages that the decoder has verified once for all arms: ``readings`` by page number.
 
-    def __init__(self, model: CompactModel, lent: Mapping[int, EncodedPage]) -> None:
+    With ``lent`` it remembers another page in place of each that it reads, also by number.
+    """
+
+    def __init__(
+        self,
+        model: CompactModel,
+        readings: Mapping[int, Sequence[Reading]],
+        lent: Mapping[int, EncodedPage] | None = None,
+    ) -> None:
         """Read with ``model``."""
         self._model = model
-        self._lent = lent
+        self._readings = readings
+        self._lent = lent or {}
 
     @property
     def fingerprint(self) -> str:
         """That of the model, marked."""
-        return f"{self._model.fingerprint}/lent"
+        return f"{self._model.fingerprint}/arm"
 
     @property
     def geometry(self) -> Geometry:
@@ -49,15 +59,16 @@ class LentMemory:
         return self._model.draft_text(page)
 
     def prefill(self, page: EncodedPage, context: AttentionContext) -> KVBlock:
-        """Return the words of the lent page."""
-        return self._model.prefill(self._lent[page.page_number], context)
+        """Return the words of the page, or of the one lent for it."""
+        return self._model.prefill(self._lent.get(page.page_number, page), context)
 
     def decode(self, page: EncodedPage, context: AttentionContext) -> Decoding:
-        """Read ``page``, and count the words of the lent one."""
+        """Write ``page``, and count its words or those of the page lent for it."""
         notes = dict(context.notes)
-        decoding = self._model.decode(page, context)
-        context.notes = notes
-        self._model.remember(self._lent[page.page_number], context)
+        decoding = self._model.write(page, self._readings[page.page_number], context)
+        if page.page_number in self._lent:
+            context.notes = notes
+            self._model.remember(self._lent[page.page_number], context)
         return decoding
 
 

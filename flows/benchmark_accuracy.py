@@ -33,7 +33,7 @@ from flows.degradation import AS_IS, load_degradations
 
 if TYPE_CHECKING:
     from data_contracts.config import ReadingConfig
-    from flows.accuracy_controls import LentMemory
+    from flows.accuracy_controls import Arm
     from models.compact.reader import CompactModel
     from models.sr_swa.protocol import EncodedPage
     from models.sr_swa.store import Selector
@@ -56,8 +56,6 @@ COMPARISONS = (
     (TESSERACT, OURS),
 )
 RANDOM_SEED = 1
-PASSES_PER_LINE = 0.0
-"""Of the decoder, which no arm uses yet."""
 MUCH_WORSE, FAR_WORSE = 0.005, 0.03
 """Of a page's characters: more than the first on few pages, more than the second on none."""
 
@@ -83,6 +81,9 @@ class Measured:
 
     pages: list[PageErrors] = field(default_factory=list)
     references: dict[str, References] = field(default_factory=dict)
+    lines: int = 0
+    passes: int = 0
+    """Of the decoder."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -188,18 +189,21 @@ def _read_all(
     measured: Measured,
 ) -> dict[str, dict[int, str | None]]:
     """Return the texts of ``pages`` by reader and page number; ``models`` by how the reader's name ends."""
-    from flows.accuracy_controls import LentMemory, lend, random_words
+    from flows.accuracy_controls import Arm, lend, random_words
 
     model = models[""]
+    verified = {page.page_number: model.verify(page) for page in pages}
     lent = {RANDOM_WORDS: random_words(pages, model.characters, seed)}
     if foreign:
         lent[OTHER_BOOK] = lend(pages, foreign)
     readings: dict[str, dict[int, str | None]] = {CTC: {page.page_number: model.draft_text(page) for page in pages}}
     for arm in MEMORY_ARMS:
         for suffix, own in models.items():
-            reader = LentMemory(own, lent[arm]) if arm in lent else own
             if arm != OTHER_BOOK or foreign:
+                reader = Arm(own, verified, lent.get(arm))
                 readings[arm + suffix] = _read(arm, arm + suffix, pages, reader, reading, words, measured)
+    measured.lines += sum(map(len, verified.values()))
+    measured.passes += sum(line.passes for lines in verified.values() for line in lines)
     return readings
 
 
@@ -207,7 +211,7 @@ def _read(
     arm: str,
     name: str,
     pages: Sequence[EncodedPage],
-    model: CompactModel | LentMemory,
+    model: Arm,
     reading: ReadingConfig,
     words: Mapping[int, set[str]],
     measured: Measured,
@@ -259,11 +263,12 @@ def as_report(measured: Measured) -> dict[str, Any]:
     """Return all figures as one JSON object; rates are shares of characters, null where nothing was read."""
     pages = measured.pages
     degraded = [page for page in pages if page.degradation != AS_IS]
+    passes = measured.passes / measured.lines if measured.lines else None
     return {
         "books": {name: _block(group) for name, group in _by(pages, lambda page: page.book)},
         "languages": {name: _block(group) for name, group in _by(pages, lambda page: page.language)},
         "degradations": {name: _rates(group) for name, group in _by(pages, lambda page: page.degradation)},
-        "total": _block(pages),
+        "total": {**_block(pages), "passes_per_line": passes},
         "comparisons": {
             AS_IS: _comparisons(page for page in pages if page.degradation == AS_IS),
             "degraded": _comparisons(degraded),
@@ -306,12 +311,11 @@ def as_text(report: Mapping[str, Any]) -> str:
 
 
 def _block(pages: Sequence[PageErrors]) -> dict[str, Any]:
-    """Return the rates of pages as they are, those of all degraded pages as ``degraded_...``, and passes a line."""
+    """Return the rates of pages as they are, those of all degraded pages as ``degraded_...``."""
     degraded = _rates(page for page in pages if page.degradation != AS_IS)
     return {
         **_rates(set_apart(pages, AS_IS)),
         **{f"degraded_{key}": rate for key, rate in degraded.items()},
-        "passes_per_line": PASSES_PER_LINE,
     }
 
 

@@ -6,7 +6,7 @@ peak of what stands after, so that texts of any length compete for the same stre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ from models.sr_swa.protocol import EncodedLine
 DASHES = frozenset("-‐‑–—=⸗¬")
 """Division marks of all times included."""
 BOUNDARIES = frozenset(" ") | DASHES
+SURE = 0.9
+"""Least posterior of a character of a word that is taken as read."""
 LETTER_RATIO = 0.6
 """A word with fewer letters is a number, a date or noise, which no other page can vouch for."""
 
@@ -91,6 +93,20 @@ def draft_words(line: EncodedLine, characters: Sequence[str], *, continues: bool
             )
         )
     return words
+
+
+def page_words(lines: Iterable[EncodedLine], characters: Sequence[str]) -> list[list[DraftWord]]:
+    """Return the words of each of ``lines``, which follow one another on a page."""
+    words, continues = [], False
+    for line in lines:
+        words.append(draft_words(line, characters, continues=continues))
+        continues = ends_divided(line, characters) if len(line.draft_ids) else continues
+    return words
+
+
+def sure_words(words: Iterable[Sequence[DraftWord]]) -> list[str]:
+    """Return the whole words of all lines that are taken as read."""
+    return [word.core for each in words for word in each if word.is_word and word.confidence > SURE]
 
 
 def ends_divided(line: EncodedLine, characters: Sequence[str]) -> bool:

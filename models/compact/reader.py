@@ -1,7 +1,8 @@
 """The compact model: PP-OCRv6's eyes behind the ``OcrModel`` protocol, on the CPU.
 
 ``encode_visual`` sees: which way up, where the lines are and in what order, what they look like. ``decode`` writes
-what the CTC head drafted, after a second look at the words that the head is unsure of (``rescoring.py``).
+what the CTC head drafted, after the decoder has verified it letter by letter (``verify.py``) and after a second look at
+the words that are still unsure (``rescoring.py``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from data_contracts.result import BlankReason
 from models.compact.blank import why_blank
 from models.compact.ctc_score import CtcHead
 from models.compact.detector import LineDetector
+from models.compact.document_words import DocumentWords
+from models.compact.draft_words import page_words, sure_words
 from models.compact.line_shape import Pixels
 from models.compact.onnx_weights import DETECTOR, RECOGNIZER
 from models.compact.orientation import find_rotation, turn
@@ -24,16 +27,20 @@ from models.compact.recognizer import LineRecognizer
 from models.compact.rescoring import Rescored, WordRescorer
 from models.compact.show_through import lines_of_this_side
 from models.compact.typography import as_printed
+from models.compact.verify import Reading, draft_reading
+from models.compact.weights import LANGUAGES, WEIGHTS_SHA256, load_verifier
 from models.compact.word_list import load_word_lists
 from models.compact.words import draft_line
 from models.layout import line_directions, reading_order
 from models.sr_swa.protocol import Decoding, EncodedLine, EncodedPage, Geometry, PageImage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.kv import KVBlock
 
-ALGORITHM = "compact-6"
+ALGORITHM = "compact-7"
 """To be raised with every change of this package that can change a reading."""
 NOISE_CONFIDENCE = 0.3
 """Mean posterior below which a line is a pattern in a picture. Of 1,838 lines on 59 pages of the shared books, none
@@ -41,8 +48,8 @@ with three characters or more stood below 0.5, so what is bad but legible has ro
 SHORT_NOISE_CONFIDENCE = 0.5
 SHORT_CHARACTERS = 2
 """The same for one or two characters: there all 86 below 0.5 were specks, stamps and misread ditto marks."""
-SECOND_LOOK = "second_look"
-"""``Line.read_by`` of a line in which a word is not as drafted."""
+DECODER, SECOND_LOOK = "decoder", "second_look"
+"""``Line.read_by`` of a line that the decoder changed, and of one in which the second look changed a word."""
 
 
 class CompactModel:
@@ -57,6 +64,7 @@ class CompactModel:
         self._detector = LineDetector(config.detector_side_px, config.threads, folder)
         self._recognizer = LineRecognizer(config.threads, folder)
         self._lists = load_word_lists() if config.second_look and config.word_lists else ()
+        self._verifier = load_verifier(self._recognizer.characters, folder) if config.decoder else None
         self._second_look: WordRescorer | None = None
         if config.second_look:
             self._second_look = WordRescorer(CtcHead.load(folder), self._recognizer.characters, self._lists)
@@ -65,7 +73,8 @@ class CompactModel:
     def fingerprint(self) -> str:
         """Algorithm, device class, dtype of the memory, and the weights and word lists by their sha256."""
         lists = "".join(f"/{each.sha256}" for each in self._lists)
-        return f"{ALGORITHM}/cpu/{GEOMETRY.dtype}/{DETECTOR.sha256}/{RECOGNIZER.sha256}{lists}"
+        decoder = f"/{WEIGHTS_SHA256}" if self._verifier else ""
+        return f"{ALGORITHM}/cpu/{GEOMETRY.dtype}/{DETECTOR.sha256}/{RECOGNIZER.sha256}{decoder}{lists}"
 
     @property
     def geometry(self) -> Geometry:
@@ -105,15 +114,38 @@ class CompactModel:
         return page_block(page, self._recognizer.characters)
 
     def decode(self, page: EncodedPage, context: AttentionContext) -> Decoding:
-        """Write the draft of each line, with the words changed that a second look in ``context`` finds misread."""
-        looked = self._second_look.rescore_page(page.lines, context) if self._second_look else Rescored(page.lines)
+        """Write the draft of each line as verified, with the words that a second look in ``context`` finds misread."""
+        return self.write(page, self.verify(page), context)
+
+    def verify(self, page: EncodedPage) -> list[Reading]:
+        """Return the decoder's readings of the lines of ``page``, a function of the page; elsewhere the drafts.
+
+        The context of a line is the draft of the line before it, and nothing at the top of a page.
+        """
+        if self._verifier is None or not self._is_in_its_language(page):
+            return [draft_reading(line) for line in page.lines]
+        return self._verifier.read_lines(page.lines)
+
+    def _is_in_its_language(self, page: EncodedPage) -> bool:
+        """Tell whether the sure words of ``page`` show a language in which the decoder was found worth it."""
+        lists = [each for each in load_word_lists() if each.name in LANGUAGES]
+        return bool(DocumentWords().written_in(sure_words(page_words(page.lines, self.characters)), lists))
+
+    def write(self, page: EncodedPage, readings: Sequence[Reading], context: AttentionContext) -> Decoding:
+        """Return ``readings`` of the lines of ``page`` as text, after the second look."""
+        verified = [
+            reading.as_line(line) if reading.changed else line
+            for line, reading in zip(page.lines, readings, strict=True)
+        ]
+        looked = self._second_look.rescore_page(verified, context) if self._second_look else Rescored(tuple(verified))
         lines, doubts = [], [0.0]
         for index, encoded in enumerate(looked.lines):
             line = draft_line(encoded, self._recognizer.characters)
             if line is not None:
                 doubts.append(1 - line.confidence)
-                changed = index in looked.changed_lines
-                lines.append(line.model_copy(update={"read_by": SECOND_LOOK}) if changed else line)
+                read_by = DECODER if readings[index].changed else line.read_by
+                read_by = SECOND_LOOK if index in looked.changed_lines else read_by
+                lines.append(line.model_copy(update={"read_by": read_by}))
         ids = [int(index) for encoded in looked.lines for index in encoded.draft_ids]
         self.remember(page, context)
         return Decoding(

@@ -18,7 +18,7 @@ import torch
 from models.compact.candidates import in_case_of, keeps
 from models.compact.ctc_score import CtcHead
 from models.compact.document_words import DocumentWords
-from models.compact.draft_words import DraftWord, draft_words, ends_divided
+from models.compact.draft_words import DraftWord, page_words, sure_words
 from models.compact.memory_words import MemoryWords
 from models.compact.page_memory import word_picture
 from models.compact.word_choice import Caution, Evidence, choose
@@ -32,8 +32,6 @@ Lists = Sequence[WordList]
 
 NOTES_KEY = "words"
 """Where the document's words stand in the context's notes."""
-CONFIDENT = 0.9
-"""Lowest character posterior of a word that is counted."""
 FULL_MASS = 1.0
 """What an accepted word counts as, in attention: it is a hit, whatever ratio makes one."""
 
@@ -90,8 +88,8 @@ class WordRescorer:
         """
         document = DocumentWords.from_json(context.notes.get(NOTES_KEY, {}))
         remembers = context.config.window_pages > 1 or context.config.reference_pages > 0
-        words = self._words_of(lines)
-        lists = document.written_in(_confident(words), self._lists)
+        words = page_words(lines, self.characters)
+        lists = document.written_in(sure_words(words), self._lists)
         page = _PageLook(self, document if remembers else DocumentWords(), lists, context)
         looked = [page.look(index, line, words[index]) for index, line in enumerate(lines)]
         return Rescored(tuple(looked), tuple(page.replacements), page.window_mass)
@@ -99,15 +97,8 @@ class WordRescorer:
     def count_page(self, lines: Sequence[EncodedLine], context: AttentionContext) -> None:
         """Count the confident words of a finished page, as drafted, in ``context.notes``; once a page."""
         document = DocumentWords.from_json(context.notes.get(NOTES_KEY, {}))
-        document.add_page(_confident(self._words_of(lines)), context.page_number, self._lists)
+        document.add_page(sure_words(page_words(lines, self.characters)), context.page_number, self._lists)
         context.notes[NOTES_KEY] = document.as_json()
-
-    def _words_of(self, lines: Sequence[EncodedLine]) -> list[list[DraftWord]]:
-        words, continues = [], False
-        for line in lines:
-            words.append(draft_words(line, self.characters, continues=continues))
-            continues = ends_divided(line, self.characters) if len(line.draft_ids) else continues
-        return words
 
     def doubts(self, line: EncodedLine, words: Sequence[DraftWord]) -> list[DraftWord]:
         """Return the words of ``line`` that may be changed; none of a line that cannot be read."""
@@ -181,10 +172,6 @@ class WordRescorer:
             draft_posteriors=np.asarray(posteriors, np.float32),
             draft_frames=np.asarray(frames, np.int32),
         )
-
-
-def _confident(words: Iterable[Sequence[DraftWord]]) -> list[str]:
-    return [word.core for each in words for word in each if word.is_word and word.confidence > CONFIDENT]
 
 
 class _PageLook:

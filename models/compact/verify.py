@@ -46,10 +46,10 @@ class VerifierCaution:
 
     sure_above: float = 0.98
     unreadable_below: float = 0.5
-    margin: float = 1.0
+    margin: float = 1.5
     end_margin: float = 3.0
     no_text_above: float = 0.95
-    passes: int = 4
+    passes: int = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ class DraftVerifier:
             why = "unreadable"
         elif not all(int(index) in self._place_of for index in line.draft_ids):
             why = "other script"
-        return _draft_reading(line, why) if why else None
+        return draft_reading(line, why) if why else None
 
     def _verify(
         self, lines: Sequence[EncodedLine], contexts: Sequence[Sequence[int]], words: WordTokens | None
@@ -220,7 +220,7 @@ def _follow_draft_behind(writing: _Writing, step: int, chosen: int, frame: int) 
 
 def _finish(writing: _Writing) -> Reading:
     if not writing.done:
-        return replace(_draft_reading(writing.line, "too many passes"), passes=writing.passes)
+        return replace(draft_reading(writing.line, "too many passes"), passes=writing.passes)
     ids = np.asarray(writing.text, np.int32)
     return Reading(
         ids=ids,
@@ -232,7 +232,8 @@ def _finish(writing: _Writing) -> Reading:
     )
 
 
-def _draft_reading(line: EncodedLine, why: Why) -> Reading:
+def draft_reading(line: EncodedLine, why: Why = "sure") -> Reading:
+    """Return the draft of ``line`` as its reading."""
     return Reading(line.draft_ids, line.draft_posteriors, line.draft_frames, changed=False, why=why)
 
 

@@ -48,11 +48,11 @@ class Caution:
     uncertain_below: float = 0.99
     least_letters: int = 3
     short_letters: int = 4
-    picture_weight: float = 0.6
+    picture_weight: float = 0.5
     times_weight: float = 0.5
-    listed_times: float = 0.5
+    listed_times: float = 1.0
     unlisted_times: float = 0.01
-    unknown_times: float = 0.05
+    unknown_times: float = 0.1
     remembered_weight: float = 1.35
     letter_weight: float = 1.25
     margin: float = 0.0
