@@ -62,7 +62,7 @@ def encode_task(
     name: str, config: DigitizeConfig, parameters: dict[str, Any], isolated: dict[int, str], alone: bool
 ) -> FeaturesRef:
     """Render and encode the pages of one chunk; ``parameters`` are those of ``encode_step``."""
-    features: FeaturesRef = _call("encode", config, alone, isolated=isolated, **parameters)
+    features: FeaturesRef = _call("encode", config, alone, isolated=isolated, load_ahead=not alone, **parameters)
     write_checkpoint(parameters["root"], parameters["name"], features)
     return features
 

@@ -24,9 +24,10 @@ from data_contracts.config import ReadingConfig
 from data_contracts.document import ChunkRef, FeaturesRef, StateRef
 from data_contracts.errors import DecodeFailed, TomeflowError
 from data_contracts.process_memory import process_peak_bytes
-from models.sr_swa.protocol import OcrModel
+from models.sr_swa.protocol import OcrModel, PageImage
 from models.zoo import load_model
 from tasks import decode, encode
+from tasks.loading import LoadingAhead
 from tasks.render import PageSource
 
 Kind = Literal["pdf", "image", "folder"]
@@ -70,14 +71,19 @@ def encode_step(
     root: str,
     name: str,
     isolated: Mapping[int, str],
+    load_ahead: bool,
 ) -> FeaturesRef:
-    """Render and encode the pages of ``chunk``; those ``isolated`` fail with the reason given."""
-    model = shared_model(reading)
-    with PageSource(Path(source), kind, reading.render) as pages:
+    """Render and encode the pages of ``chunk``; those ``isolated`` fail with the reason given.
 
-        def render(page_number: int) -> Any:
+    Without ``load_ahead`` one page is in work at a time, so that a crash has one culprit.
+    """
+    model = shared_model(reading)
+    coming = [number for number in chunk.page_numbers if load_ahead and number not in isolated]
+    with PageSource(Path(source), kind, reading.render) as pages, LoadingAhead(pages.render, coming) as loading:
+
+        def render(page_number: int) -> PageImage:
             job.begin_page(page_number)
-            return pages.render(page_number)
+            return loading.take(page_number)
 
         return encode.encode_chunk(render, chunk.page_numbers, model, root, name, isolated)
 

@@ -2,7 +2,7 @@
 
 ``script.json`` in the folder SCRIPTED_FOLDER maps "STAGE PAGE" (STAGE: encode, decode) to [what happens, times];
 what happens is hang, die, fail, or hold until there is a file ``go``. ``executions.txt`` beside it gets a line for
-every page begun.
+every page begun, ``memory.txt`` the resident memory at every hundredth page.
 """
 
 from __future__ import annotations
@@ -10,17 +10,25 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import resource
 import sys
+import threading
 import time
+import weakref
 from pathlib import Path
 
 from support.fakes import ScriptedModel
 
 from flows import steps
 from models.sr_swa.context import AttentionContext
+from models.sr_swa.controller import PROCESS_PAGES
 from models.sr_swa.protocol import Decoding, EncodedPage, PageImage
+from tasks.render import PageSource
 
 FOLDER = Path(os.environ["SCRIPTED_FOLDER"])
+MADE: list[weakref.ref[PageImage]] = []
+COUNTING = threading.Lock()
+MEMORY_NOTED_EVERY_PAGES = 100
 
 
 class DisturbedModel(ScriptedModel):
@@ -32,7 +40,25 @@ class DisturbedModel(ScriptedModel):
 
     def decode(self, page: EncodedPage, context: AttentionContext) -> Decoding:
         happen("decode", page.page_number)
+        if page.page_number % MEMORY_NOTED_EVERY_PAGES == 0:
+            resident_bytes = int(PROCESS_PAGES.read_text().split()[1]) * resource.getpagesize()
+            with (FOLDER / "memory.txt").open("a") as file:
+                file.write(f"{resident_bytes}\n")
         return super().decode(page, context)
+
+
+class CountedSource(PageSource):
+    """Notes in ``most_alive.txt`` the most page images that were in memory at a time."""
+
+    def render(self, page_number: int) -> PageImage:
+        image = super().render(page_number)
+        with COUNTING:
+            MADE.append(weakref.ref(image))
+            MADE[:] = [made for made in MADE if made() is not None]
+            most = FOLDER / "most_alive.txt"
+            if len(MADE) > (int(most.read_text()) if most.exists() else 0):
+                most.write_text(str(len(MADE)))
+        return image
 
 
 def happen(stage: str, page_number: int) -> None:
@@ -40,7 +66,7 @@ def happen(stage: str, page_number: int) -> None:
     with (FOLDER / "executions.txt").open("a") as file:
         file.write(f"{begun}\n")
     what, times = json.loads((FOLDER / "script.json").read_text()).get(begun, ("", 0))
-    if (FOLDER / "executions.txt").read_text().split("\n").count(begun) > times:
+    if not what or (FOLDER / "executions.txt").read_text().split("\n").count(begun) > times:
         return
     while what == "hold" and not (FOLDER / "go").exists():
         time.sleep(0.02)
@@ -55,4 +81,5 @@ def happen(stage: str, page_number: int) -> None:
 if __name__ == "__main__":
     model = DisturbedModel()
     steps.load_model = lambda _reading: model
+    steps.PageSource = CountedSource
     steps.serve(int(sys.argv[1]))

@@ -42,6 +42,22 @@ def scanned_pdf(path: Path, pages: int = 3, rotation: int = 0) -> Path:
     return path
 
 
+def heavy_pdf(path: Path, pages: int, page_bytes: int) -> Path:
+    """Write a PDF of small scans that no one could compress: every page is ``page_bytes`` of its own."""
+    file = io.BytesIO()
+    scan(size_px=(200, 260)).save(file, "JPEG", quality=60)
+    picture = file.getvalue()
+    document = pymupdf.open()
+    noise = np.random.default_rng(1)
+    for _ in range(pages):
+        page = document.new_page(width=200, height=260)
+        # Behind its end marker a JPEG may carry anything; no reader looks at it.
+        page.insert_image(page.rect, stream=picture + noise.bytes(page_bytes - len(picture)))
+    document.save(path)
+    document.close()
+    return path
+
+
 def drawn_pdf(path: Path, texts: list[str]) -> Path:
     """Write a PDF with visible text, one page for each of ``texts``."""
     document = pymupdf.open()
