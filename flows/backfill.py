@@ -50,7 +50,13 @@ MAX_ATTEMPTS = 3
 LAST_PAGE = 100_000
 
 
-@flow(name="backfill", validate_parameters=True)
+def _run_name() -> str:
+    parameters = flow_run.parameters
+    pages = f", pages {parameters['pages']}" if parameters.get("pages") else ""
+    return f"backfill {parameters.get('document') or 'all documents'}{pages}"
+
+
+@flow(name="backfill", flow_run_name=_run_name, validate_parameters=True)
 def backfill(
     output: str = "out",
     document: str | None = None,
@@ -139,14 +145,18 @@ class _Backfill:
                 document_id=self._first.document_id, skipped=skipped, exit_code=PageFailed.exit_code
             )
         work = self._settings.work_folder
-        document, source = ingest.fetch_document(self._first.uri, work / "spool")
-        ingest.require_same(document, self._first.document_sha256)
-        with one_run_at_a_time(work / "locks", document.document_id):
-            rereading = Rereading(document, source, self._config, self._settings.checkpoints)
-            check_nothing_else_changed(self._folder, rereading.pages())
-            self._record(dict.fromkeys(named, "reading"), {})
-            statuses, reasons = rereading.run(named, self._reading, cascade=self._cascade)
-            self._record({number: statuses[number] for number in named}, reasons)
+        with ingest.fetched(self._first.uri, work / "spool") as (document, source):
+            ingest.require_same(document, self._first.document_sha256)
+            with one_run_at_a_time(work / "locks", document.document_id):
+                rereading = Rereading(document, source, self._config, self._settings.checkpoints)
+                check_nothing_else_changed(self._folder, rereading.pages())
+                self._record(dict.fromkeys(named, "reading"), {})
+                try:
+                    statuses, reasons = rereading.run(named, self._reading, cascade=self._cascade)
+                except Exception as error:
+                    self._record(dict.fromkeys(named, "failed"), dict.fromkeys(named, str(error)))
+                    raise
+                self._record({number: statuses[number] for number in named}, reasons)
         report: DocumentReport = digitize_document(self._first.uri, self._settings.output, self._config)
         return self._summarize(statuses, reasons, skipped, rereading.stale_pages(), report)
 

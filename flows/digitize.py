@@ -11,12 +11,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from prefect import flow
 from prefect.runtime import flow_run
@@ -50,6 +51,8 @@ ENCODE_WORKERS = 2
 DOCUMENTS_AT_ONCE = 2
 DEFAULT_CONFIG = DigitizeConfig()
 UNEXPECTED_EXIT_CODE = 1
+Taken = TypeVar("Taken")
+Result = TypeVar("Result")
 
 
 @flow(name="digitize-collection", flow_run_name=collection_run_name, validate_parameters=True)
@@ -71,11 +74,17 @@ def digitize_collection(
         runner: where pages are encoded; dask and ray: on a cluster, see deployments/README.md.
         documents_at_once: documents side by side; they share one process, and so one copy of the model.
     """
-    with ThreadPoolExecutor(documents_at_once, thread_name_prefix="document") as pool:
-        jobs = [  # with the context, each is a run of its own below this one
-            pool.submit(copy_context().run, digitize_or_say_why_not, source, output, config, fresh, runner)
-            for source in sources
-        ]
+    return side_by_side(
+        lambda source: digitize_or_say_why_not(source, output, config, fresh, runner), sources, documents_at_once
+    )
+
+
+def side_by_side(
+    take: Callable[[Taken], Result], items: Sequence[Taken], at_once: int = DOCUMENTS_AT_ONCE
+) -> list[Result]:
+    """Return what ``take`` makes of each item, in order; ``at_once`` of them are in work, each a run of its own."""
+    with ThreadPoolExecutor(at_once, thread_name_prefix="document") as pool:
+        jobs = [pool.submit(copy_context().run, take, item) for item in items]  # the context says below which run
         try:
             return [job.result() for job in jobs]
         except BaseException:  # interrupted: what is in work ends at once, what is finished is kept
@@ -146,8 +155,7 @@ def digitize_document(
     started_at, started = datetime.now(UTC), time.monotonic()
     settings = read_settings(output)
     work = settings.work_folder
-    document, local_path = ingest.fetch_document(source, work / "spool")
-    with page_context(document=document.document_id), one_run_at_a_time(work / "locks", document.document_id):
+    with ingest.fetched(source, work / "spool") as (document, local_path), _only_run_of(document, work):
         selected = plan.parse_pages(config.pages, document.page_count)
         about = {"document_id": document.document_id, "page_total": len(selected)}
         logger.info("%s: %d pages", document.document_id, len(selected), extra=about)
@@ -181,6 +189,13 @@ def digitize_document(
         if verdict:
             validate.require_publishable(work, verdict)
     return report
+
+
+@contextmanager
+def _only_run_of(document: DocumentRef, work: Path) -> Iterator[None]:
+    """Have no other run at the document meanwhile, and errors name it."""
+    with page_context(document=document.document_id), one_run_at_a_time(work / "locks", document.document_id):
+        yield
 
 
 def _summarize(

@@ -17,7 +17,7 @@ from data_contracts.config import DigitizeConfig
 from data_contracts.errors import NotADocument, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport
 from data_contracts.warehouse import WAREHOUSE_FILE, open_warehouse
-from flows.digitize import DEFAULT_CONFIG, digitize_document
+from flows.digitize import DEFAULT_CONFIG, digitize_document, side_by_side
 from flows.plain_errors import log_known_errors_plainly
 from flows.settings import read_settings
 from flows.single_flight import one_run_at_a_time
@@ -34,7 +34,7 @@ MAX_ATTEMPTS = 3
 def ingest_archive(
     prefix: str, output: str = "out", config: DigitizeConfig = DEFAULT_CONFIG, retry_failed: bool = False
 ) -> ArchiveReport:
-    """Digitize what is new or changed below ``prefix``; one that fails never stops another.
+    """Digitize what is new or changed below ``prefix``, side by side; one that fails never stops another.
 
     A second ingestion into the same ``output`` waits for the first.
 
@@ -53,7 +53,7 @@ def ingest_archive(
     with one_run_at_a_time(work / "locks", "ingest-archive"):
         items = scan.scan_archive(prefix, output)
         ingestion = _Ingestion(prefix.rstrip("/"), output, config, retry_failed, str(flow_run.id))
-        seen = [ingestion.take(item) for item in items]
+        seen = side_by_side(ingestion.take, items)
     return report_on(ingestion.prefix, seen, scan.names_gone(list(ingestion.known), items), ingestion.run_id)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -38,6 +40,14 @@ def fetch_document(uri: str, spool_folder: Path) -> tuple[DocumentRef, Path]:
             return (_folder_document if path.is_dir() else _file_document)(uri, path), path
     except FileNotFoundError as error:
         raise UnreadableDocument(f"there is no file or folder {uri}. Check its spelling.") from error
+
+
+@contextmanager
+def fetched(uri: str, spool_folder: Path) -> Iterator[tuple[DocumentRef, Path]]:
+    """Yield what ``fetch_document`` returns; a copy in the spool is not dropped while the block runs."""
+    document, path = fetch_document(uri, spool_folder)
+    with spool.hold_spooled(path, spool_folder):
+        yield document, path
 
 
 def require_same(document: DocumentRef, sha256: str) -> None:

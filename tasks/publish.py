@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from data_contracts.config import Format
 from data_contracts.document import DocumentRef
-from data_contracts.errors import ContractViolated
+from data_contracts.errors import ContractViolated, StorageUnavailable
 from data_contracts.jsonl import JsonlWriter, read_pages
 from data_contracts.ledger import check_ledger
 from data_contracts.mupdf import mupdf
@@ -154,8 +154,23 @@ def _swap_in(staging: Path, target: str, manifest: Mapping[str, Any]) -> None:
     storage.delete(place)
     for name in sorted(stale):
         storage.delete(storage.join(target, name))
-    for name in [*manifest["files"], MANIFEST]:
+    for name in manifest["files"]:
         storage.move_in(staging / name, storage.join(target, name))
+    _put_manifest(staging / MANIFEST, place)
+
+
+def _put_manifest(manifest: Path, place: str) -> None:
+    """Publish the manifest where there is none: of machines that publish at once, one wins and the others say so."""
+    if storage.local_path(place) is not None:  # one machine, where the document's lock keeps others out
+        storage.move_in(manifest, place)
+        return
+    try:
+        storage.write_exclusive(place, manifest.read_bytes())
+    except FileExistsError as error:
+        raise StorageUnavailable(
+            f"another machine has published {place} meanwhile; if it used other parameters, its files are mixed with "
+            "these now. Run again, on one machine at a time: finished work is kept."
+        ) from error
 
 
 def _published_names(manifest: str) -> set[str]:

@@ -11,6 +11,7 @@ from support.sources import drawn_pdf, scanned_pdf
 from data_contracts.document import DocumentRef
 from data_contracts.errors import LedgerUnbalanced, StorageUnavailable
 from data_contracts.jsonl import read_pages
+from tasks import storage
 from tasks.ingest import fetch_document
 from tasks.publish import MANIFEST, publish_document
 from tasks.storage import sha256_file
@@ -192,3 +193,20 @@ def test_publishing_goes_to_an_object_store_as_well(book):
             assert sha256_file(f"memory://shelf/book/{name}") == entry["sha256"]
     finally:
         remote.store.clear()
+
+
+def test_of_two_machines_that_publish_at_once_one_wins_and_the_other_says_so(book, s3_bucket, monkeypatch):
+    folder = f"{s3_bucket}/out/book"
+    move_in = storage.move_in
+
+    def overtaken(source, uri):
+        move_in(source, uri)
+        storage.write_bytes(f"{folder}/{MANIFEST}", b"the other's")
+
+    monkeypatch.setattr(storage, "move_in", overtaken)
+    with pytest.raises(StorageUnavailable, match="another machine has published"):
+        publish(book, folder)
+    assert storage.read_bytes(f"{folder}/{MANIFEST}") == b"the other's"
+    monkeypatch.undo()
+    publish(book, folder)
+    assert json.loads(storage.read_bytes(f"{folder}/{MANIFEST}"))["selected_pages"] == [1, 2, 3, 4, 5]
