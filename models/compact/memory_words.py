@@ -7,6 +7,7 @@ that stood on an earlier page of a degraded book, 683 were found by spelling, 70
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ from models.sr_swa.kv import KVBlock
 
 ALIKE_WORDS = 16
 """Words taken for their pictures: the true one, if it is there, mostly comes first."""
+
+CACHED_TOKENS = 16384
+"""Distinct tokens whose words are remembered: those of window and store, which come again with every page."""
 
 
 class MemoryWords:
@@ -64,10 +68,11 @@ class MemoryWords:
         return [self._spelt[index] for index in best]
 
 
-def _words_of(spelt: str) -> list[str]:
+@lru_cache(CACHED_TOKENS)
+def _words_of(spelt: str) -> tuple[str, ...]:
     for dash in DASHES:
         spelt = spelt.replace(dash, " ")
-    return [word for word in spelt.split() if is_mostly_letters(word)]
+    return tuple(word for word in spelt.split() if is_mostly_letters(word))
 
 
 def _directions(
