@@ -137,13 +137,17 @@ class QualityConfig(_Config):
     check changes its meaning.
     """
 
-    version: Literal[1] = Field(1, description="meaning of the checks")
-    gate: bool = Field(False, description="check before publishing and keep back what fails; off until calibrated")
+    version: Literal[2] = Field(2, description="meaning of the checks")
+    gate: bool = Field(False, description="check before publishing and keep back what fails")
     max_quarantined_ratio: float = Field(
         0.05, ge=0, le=1, description="quarantined pages that a published document may have [ratio]"
     )
+    min_stopping_pages: int = Field(
+        2, ge=1, description="quarantined pages below which a document is published whatever the ratio [pages]"
+    )
     min_confidence: float = Field(0.5, ge=0, le=1, description="critical: mean confidence of a page [probability]")
     warn_confidence: float = Field(0.85, ge=0, le=1, description="warning: mean confidence of a page [probability]")
+    warn_cer: float = Field(0.1, ge=0, le=1, description="warning: character error rate of a page with a truth [ratio]")
     min_distinct_35_ratio: float = Field(0.5, ge=0, le=1, description="critical: different 35-grams of a page [ratio]")
     warn_distinct_20_ratio: float = Field(0.9, ge=0, le=1, description="warning: different 20-grams of a page [ratio]")
     max_repeated_lines: int = Field(12, ge=1, description="critical: lines that only repeat those before them [lines]")

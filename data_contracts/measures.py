@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -145,6 +145,23 @@ def find_twins(pages: Iterable[tuple[int, str]]) -> list[tuple[int, int]]:
         for line in lines:
             by_line.setdefault(line, []).append(page_number)
     return twins
+
+
+def find_same_scans(pages: Iterable[tuple[int, str]], digests: Mapping[int, str]) -> list[tuple[int, int]]:
+    """Return pairs of page numbers (first, copy) with the same picture and the same text, however short.
+
+    ``pages`` are (page number, text), ``digests`` those of the pictures. Either alone proves nothing: a born-digital
+    page may have the same emblem as all others, and a form may say little. Pages without text are no copies.
+    """
+    holders: dict[tuple[str, str], int] = {}
+    copies: list[tuple[int, int]] = []
+    for page_number, text in pages:
+        key = _line_key(text)
+        if key and page_number in digests:
+            first = holders.setdefault((digests[page_number], key), page_number)
+            if first != page_number:
+                copies.append((first, page_number))
+    return copies
 
 
 def _line_key(line: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from data_contracts.measures import TextMeasures, find_twins, measure_text
+from data_contracts.calibration import predicted_cer
+from data_contracts.measures import TextMeasures, find_same_scans, find_twins, measure_text
 from data_contracts.number_sequence import FindingKind, NumberedPage, NumberFinding, SequenceCheck, check_sequence
 from data_contracts.page_numbers import read_printed_numbers
 from data_contracts.result import PageResult, PageStatus, PageTimings
@@ -35,6 +36,8 @@ class PageFacts(BaseModel):
     status: PageStatus
     characters: int
     confidence: float | None
+    predicted_cer: float | None = None
+    cer: float | None = None
     measures: TextMeasures
     references_fetched: int
     references_hit: int
@@ -66,8 +69,11 @@ class DocumentFacts(BaseModel):
     latency_drift_ratio: float | None = None
 
 
-def gather_page_facts(pages: Iterable[PageResult]) -> list[PageFacts]:
-    """Return the facts of all pages, in one sweep that keeps no reading, only what the neighbours are asked for."""
+def gather_page_facts(pages: Iterable[PageResult], digests: Mapping[int, str] | None = None) -> list[PageFacts]:
+    """Return the facts of all pages, in one sweep that keeps no reading, only what the neighbours are asked for.
+
+    ``digests`` are those of the pages' pictures (``scan_digest.py``).
+    """
     facts: list[PageFacts] = []
     numbered: list[NumberedPage] = []
     texts: list[tuple[int, str]] = []
@@ -87,6 +93,7 @@ def gather_page_facts(pages: Iterable[PageResult]) -> list[PageFacts]:
                 status=page.status,
                 characters=len("".join(text.split())),
                 confidence=page.confidence,
+                predicted_cer=predicted_cer(page),
                 measures=measure_text(page),
                 references_fetched=page.metrics.references_fetched,
                 references_hit=page.metrics.references_hit,
@@ -94,6 +101,8 @@ def gather_page_facts(pages: Iterable[PageResult]) -> list[PageFacts]:
         )
     check = check_sequence(numbered)
     twins = {copy: f"page {copy} reads like page {first}" for first, copy in find_twins(texts)}
+    for first, copy in find_same_scans(texts, digests or {}):
+        twins[copy] = f"page {copy} is the same scan as page {first} and reads like it"
     return [_with_neighbours(page, check, _faults(check.findings), twins) for page in facts]
 
 

@@ -23,6 +23,9 @@ EDGE_LINES = 3
 RUNNING_HEAD_CHARACTERS = 70
 """A longer line is text; its first or last word is no page number."""
 
+TABLE_COLUMNS = 3
+"""Bare numbers in one row that number the columns of a table; two may be those of facing pages."""
+
 HIGHEST_NUMBER = 9999
 WITHIN_HEAD_WEIGHT = 0.8
 """Of a number that stands alone in its line: heads end in the number of a chapter as well."""
@@ -65,10 +68,19 @@ def read_printed_numbers(page: PageResult) -> tuple[PrintedNumber, ...]:
 def _candidates(lines: Sequence[Line]) -> Iterator[PrintedNumber]:
     by_height = sorted(lines, key=lambda line: line.box.top)
     head, foot = by_height[:EDGE_LINES], by_height[EDGE_LINES:][-EDGE_LINES:]
-    for line in head:
-        yield from _in_line(line.text, "head")
-    for line in foot:
-        yield from _in_line(line.text, "foot")
+    places: tuple[tuple[Literal["head", "foot"], Sequence[Line]], ...] = (("head", head), ("foot", foot))
+    for place, edge in places:
+        for line in edge:
+            if not _numbers_columns(line, lines):
+                yield from _in_line(line.text, place)
+
+
+def _numbers_columns(line: Line, lines: Sequence[Line]) -> bool:
+    """Return whether ``line`` is one of several bare numbers side by side: a table's columns are numbered like that."""
+    if parse_number(line.text) is None:
+        return False
+    level = [other for other in lines if abs(other.box.center[1] - line.box.center[1]) < line.box.height / 2]
+    return sum(parse_number(other.text) is not None for other in level) >= TABLE_COLUMNS
 
 
 def _in_line(text: str, place: Literal["head", "foot"]) -> Iterator[PrintedNumber]:

@@ -70,6 +70,7 @@ class Line(_Record):
     direction: Literal["horizontal", "vertical"] = "horizontal"
     joiner: Literal["", " "] = " "
     read_by: str = Field("ctc", description="which part decided: ctc draft, decoder, or a rule")
+    helped_by_pages: tuple[int, ...] = Field((), description="earlier pages on which a word stood that was mended here")
 
 
 class Event(_Record):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from data_contracts.config import QualityConfig
 from data_contracts.page_facts import DocumentFacts, PageFacts
 from data_contracts.result import PageStatus
 from data_contracts.verdict import Evaluation, PageReason, Severity
+
+_ONE_AT_A_TIME = threading.Lock()
+"""The library keeps its current context in a global; documents are judged side by side in one process."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ def page_checks(quality: QualityConfig) -> tuple[Check, ...]:
         Check("text page has text", "characters", "critical", minimum=1, only_status=PageStatus.TEXT),
         Check("confidence", "confidence", "critical", minimum=quality.min_confidence),
         Check("good confidence", "confidence", "warning", minimum=quality.warn_confidence),
+        Check("few errors where the truth is known", "cer", "warning", maximum=quality.warn_cer),
         Check("no loop of words", "distinct_35_ratio", "critical", minimum=quality.min_distinct_35_ratio),
         Check("few repeated words", "distinct_20_ratio", "warning", minimum=quality.warn_distinct_20_ratio),
         Check("no loop of lines", "repeated_lines", "critical", maximum=quality.max_repeated_lines),
@@ -119,6 +124,22 @@ def evaluate_document(facts: DocumentFacts, quality: QualityConfig) -> tuple[Eva
     )
 
 
+def evaluate_published(damaged_files: Sequence[str]) -> tuple[Evaluation, ...]:
+    """Judge what was written to the shelf or the quarantine: ``damaged_files`` are not what was meant."""
+    checks = (Check("every file is whole", "damaged_files", "critical", allowed=("",)),)
+    row = {"row": 0, "damaged_files": ", ".join(damaged_files)}
+    return tuple(
+        Evaluation(
+            suite="document",
+            expectation=check.name,
+            severity=check.severity,
+            success=not failing,
+            detail=check.says(failing[0][1]) if failing else "",
+        )
+        for check, failing in _validate("document", [row], checks, "row")
+    )
+
+
 def _judged(row: dict[str, Any], checks: Sequence[Check]) -> dict[str, Any]:
     """Return ``row`` with a column for each check that only concerns pages of one status."""
     narrowed = [check for check in checks if check.only_status]
@@ -136,6 +157,18 @@ def _validate(
     """
     if not rows:
         return
+    with _ONE_AT_A_TIME:
+        outcomes = _outcomes(suite_name, rows, checks, key)
+    for number, check in enumerate(checks):
+        outcome = outcomes[number]
+        if outcome.exception_info.get("raised_exception", True):
+            raise RuntimeError(f"the expectation {check.name!r} could not be evaluated: {outcome.exception_info}")
+        failing = outcome.result.get("unexpected_index_list") or []
+        yield check, [(int(entry[key]), entry[check.judged_column]) for entry in failing]
+
+
+def _outcomes(suite_name: str, rows: list[dict[str, Any]], checks: Sequence[Check], key: str) -> dict[int, Any]:
+    """Return what Great Expectations says of each of ``checks``, by its place."""
     gx = _great_expectations()
     import pyarrow as pa
 
@@ -147,15 +180,8 @@ def _validate(
         {"dataframe": pa.Table.from_pylist(rows).to_pandas()}
     )
     form = {"result_format": "COMPLETE", "unexpected_index_column_names": [key]}
-    outcomes = {
-        result.expectation_config.meta["check"]: result for result in batch.validate(suite, result_format=form).results
-    }
-    for number, check in enumerate(checks):
-        outcome = outcomes[number]
-        if outcome.exception_info.get("raised_exception", True):
-            raise RuntimeError(f"the expectation {check.name!r} could not be evaluated: {outcome.exception_info}")
-        failing = outcome.result.get("unexpected_index_list") or []
-        yield check, [(int(entry[key]), entry[check.judged_column]) for entry in failing]
+    results = batch.validate(suite, result_format=form).results
+    return {result.expectation_config.meta["check"]: result for result in results}
 
 
 def _great_expectations() -> Any:

@@ -67,6 +67,7 @@ class Verdict(_Record):
     run_id: str
     quality_version: int
     max_quarantined_ratio: float
+    min_stopping_pages: int = 1
     selected_pages: int = Field(ge=0)
     failing_pages: tuple[QuarantinedPage, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
@@ -93,7 +94,8 @@ class Verdict(_Record):
         """Why the document as a whole may not be published; empty when it may."""
         failed = [e for e in self.evaluations if e.suite == "document" and e.severity == "critical" and not e.success]
         reasons = [f"{e.expectation}: {e.detail}" for e in failed]
-        if self.quarantined_ratio > self.max_quarantined_ratio:
+        enough = len(self.quarantined) >= self.min_stopping_pages
+        if enough and self.quarantined_ratio > self.max_quarantined_ratio:
             reasons.append(
                 f"{len(self.quarantined)} of {self.selected_pages} pages are quarantined "
                 f"({self.quarantined_ratio:.1%}, allowed {self.max_quarantined_ratio:.1%})"

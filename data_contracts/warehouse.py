@@ -277,6 +277,13 @@ def add_releases(connection: duckdb.DuckDBPyConnection, verdict: Verdict, releas
     _write_verdict(connection, key, verdict)
 
 
+def add_evaluations(connection: duckdb.DuckDBPyConnection, verdict: Verdict, added: Iterable[Evaluation]) -> None:
+    """Write ``added`` evaluations and the ``verdict`` that holds them."""
+    key = {"document_sha256": verdict.document_sha256, "config_sha256": verdict.config_sha256}
+    upsert(connection, "evaluations", [_evaluation_row(key, verdict.run_id, evaluation) for evaluation in added])
+    _write_verdict(connection, key, verdict)
+
+
 def _write_verdict(connection: duckdb.DuckDBPyConnection, key: Mapping[str, str], verdict: Verdict) -> None:
     row = {
         **key,
@@ -302,12 +309,24 @@ def read_releases(connection: duckdb.DuckDBPyConnection, document_sha256: str, c
     return [Release(page_number=n, why=why, released_by=name, released_at=at) for n, why, name, at in rows]
 
 
+def read_page_cer(connection: duckdb.DuckDBPyConnection, document_sha256: str, run_id: str) -> dict[int, float]:
+    """Return page number -> measured character error rate, of pages that were compared with a truth and read alike."""
+    rows = connection.execute(
+        "SELECT a.page_number, max(a.cer) FROM page_accuracy a JOIN runs r ON r.run_id = ? "
+        "WHERE a.document_sha256 = ? AND a.config_sha256 = r.config_sha256 "
+        "AND a.model_fingerprint = r.model_fingerprint AND NOT a.is_estimate GROUP BY 1",
+        [run_id, document_sha256],
+    ).fetchall()
+    return dict(rows)
+
+
 def _measure_row(key: Mapping[str, str], fact: PageFacts, statuses: Mapping[int, GateStatus]) -> dict[str, Any]:
     return {
         **key,
         "page_number": fact.page_number,
         "printed_number": fact.printed_number,
         "printed_style": fact.printed_style,
+        "predicted_cer": fact.predicted_cer,
         **fact.measures.model_dump(),
         "gate_status": statuses.get(fact.page_number, GateStatus.PASSED).value,
     }

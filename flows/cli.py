@@ -24,6 +24,7 @@ _BENCHMARKS = {
     "eyes": "flows.benchmark_eyes",
     "accuracy": "flows.benchmark_accuracy",
     "vlm": "flows.benchmark_vlm",
+    "calibration": "flows.benchmark_calibration",
 }
 
 
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_sample(commands)
     _add_bench(commands)
     _add_query(commands)
+    _add_export(commands)
     _add_report(commands)
     _add_release(commands)
     _add_serve(commands)
@@ -139,7 +141,12 @@ def _add_digitizing(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--at-once", type=int, default=2, metavar="N", help="documents side by side, sharing one model (default: 2)"
     )
-    run.add_argument("--gate", action="store_true", help="check before publishing; what fails is kept back (exit 40)")
+    run.add_argument(
+        "--gate",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="check before publishing; what fails is kept back (exit 40; default: no)",
+    )
 
 
 def _add_eval(commands: Any) -> None:
@@ -175,6 +182,7 @@ def _add_bench(commands: Any) -> None:
         ("kv", "memory and latency of SR-SWA beside its rivals"),
         ("eyes", "accuracy beside other readers"),
         ("vlm", "memory and latency of a large decoder, page after page"),
+        ("calibration", "the error rate that confidence lets expect beside the measured one"),
         ("accuracy", "what memory and word lists gain, on pages as they are and degraded"),
     ):
         parser = kinds.add_parser(kind, help=text, add_help=False)
@@ -185,8 +193,16 @@ def _add_query(commands: Any) -> None:
     query = commands.add_parser("query", help="ask the warehouse: SQL over documents, runs, pages, verdicts, views")
     query.add_argument("sql", metavar="SQL", help='such as "SELECT * FROM hit_ratio"')
     query.add_argument("-o", "--output", default="out", metavar="OUT", help="output folder of tomeflow run")
+    query.add_argument("--export", metavar="URI", help="folder or URI of an export made by tomeflow export")
     query.add_argument("--form", choices=["table", "csv", "json"], default="table")
     query.set_defaults(command=_query)
+
+
+def _add_export(commands: Any) -> None:
+    export = commands.add_parser("export", help="write the warehouse as Parquet, to a folder or s3://")
+    export.add_argument("--to", required=True, metavar="URI", help="such as metrics/ or s3://bucket/metrics")
+    export.add_argument("-o", "--output", default="out", metavar="OUT", help="output folder of tomeflow run")
+    export.set_defaults(command=_export)
 
 
 def _add_report(commands: Any) -> None:
@@ -237,6 +253,12 @@ def _query(options: argparse.Namespace) -> int:
     from flows.query import main as query
 
     return query(options)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from flows.export import main as export
+
+    return export(options)
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -30,6 +30,7 @@ from data_contracts.errors import ContractViolated, PageFailed, TomeflowError, p
 from data_contracts.ledger import check_ledger
 from data_contracts.process_memory import process_peak_bytes
 from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageTimings
+from data_contracts.scan_digest import scan_digests
 from data_contracts.verdict import Verdict
 from flows.artifacts import collection_run_name, run_name, show_result, shown_in_the_ui
 from flows.chunks import ChunkSteps
@@ -179,11 +180,12 @@ def digitize_document(
         rows = zip(map(patches.mark_stale, chunks()), timings, strict=True)
         with slot(WAREHOUSE_WRITER):
             collect.collect_document(work / "warehouse.duckdb", document, config.reading, run, rows)
-        verdict = _validate(document, config, run, selected, work, chunks, timings) if config.quality.gate else None
+        judged = (document, local_path, config, run, selected, work, chunks, timings)
+        verdict = _validate(*judged) if config.quality.gate else None
         root = validate.publish_root(output, work, verdict) if verdict else output
         folder = _publish(document, local_path, root, config, run, verdict, chunks, patches)
         if verdict:
-            _write_report(folder, config)
+            verdict = _check_and_report(folder, config, work, verdict)
         report = _summarize(document, folder, counts, seconds, verdict)
         show_result(document, report, (page for chunk in chunks() for page in chunk.pages), verdict)
         if verdict:
@@ -244,6 +246,7 @@ def _stored_chunks(
 
 def _validate(
     document: DocumentRef,
+    local_path: Path,
     config: DigitizeConfig,
     run: collect.RunRecord,
     selected: Sequence[int],
@@ -260,14 +263,17 @@ def _validate(
         selected,
         lambda: (page for chunk in chunks() for page in chunk.pages),
         chain.from_iterable(timings),
+        scan_digests(local_path, document.kind, selected),
     )
 
 
-def _write_report(folder: str, config: DigitizeConfig) -> None:
-    """Write the report beside what the gate let pass or kept back."""
+def _check_and_report(folder: str, config: DigitizeConfig, work: Path, verdict: Verdict) -> Verdict:
+    """Read back what was written and put the report beside it; return the verdict with what came of it."""
+    verdict = validate.validate_published(work, verdict, folder, publish.published_digests(folder))
     local_folder = storage.local_path(folder)
     if local_folder and "jsonl" in config.formats:
         write_report(local_folder)
+    return verdict
 
 
 def _publish(

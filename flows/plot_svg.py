@@ -6,7 +6,7 @@ Everything that is drawn is a number or a constant of ours; nothing of a documen
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 WIDTH, HEIGHT = 640, 170
 LEFT, RIGHT, TOP, BOTTOM = 64, 8, 8, 26
@@ -77,3 +77,43 @@ def _bounds(low: float, high: float) -> tuple[float, float]:
         step *= 2
         start = math.floor(low / step) * step
     return start, start + step * (TICKS - 1)
+
+
+PLANE_SIDE = 360
+DECADES = (-4, 0)
+"""Rates from 0.0001 to 1, both axes logarithmic."""
+
+
+def reliability_plot(points: Sequence[tuple[float, float]], factor: float) -> str:
+    """Return a whole SVG file of (predicted, measured) rates with the diagonal and the band of ``factor``."""
+    low, high = DECADES
+
+    def place(rate: float) -> float:
+        exponent = math.log10(rate) if rate > 0 else low
+        return (PLANE_SIDE - LEFT - RIGHT) * (min(max(exponent, low), high) - low) / (high - low)
+
+    def x(rate: float) -> float:
+        return LEFT + place(rate)
+
+    def y(rate: float) -> float:
+        return PLANE_SIDE - LEFT - place(rate)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {PLANE_SIDE} {PLANE_SIDE}" font-family="sans-serif" '
+        f'font-size="11"><rect width="{PLANE_SIDE}" height="{PLANE_SIDE}" fill="#fff"/>'
+    ]
+    least, most = 10.0**low, 10.0**high
+    for shift, dash in ((1.0, ""), (factor, "4"), (1 / factor, "4")):
+        start, end = max(least, least / shift), min(most, most / shift)
+        ends = f'x1="{x(start):.1f}" y1="{y(start * shift):.1f}" x2="{x(end):.1f}" y2="{y(end * shift):.1f}"'
+        parts.append(f'<line {ends} stroke="#999" stroke-dasharray="{dash}"/>')
+    for exponent in range(low, high + 1):
+        rate = 10.0**exponent
+        label = f"{100 * rate:g} %"
+        anchor = "end" if exponent == high else "middle"
+        parts.append(f'<text x="{x(rate):.1f}" y="{PLANE_SIDE - LEFT + 18}" text-anchor="{anchor}">{label}</text>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y(rate) + 4:.1f}" text-anchor="end">{label}</text>')
+    parts.append(f'<text x="{PLANE_SIDE / 2}" y="{PLANE_SIDE - 18}" text-anchor="middle">predicted error rate</text>')
+    parts.append(f'<text x="{LEFT + 8}" y="18">measured error rate</text>')
+    parts += [f'<circle cx="{x(p):.1f}" cy="{y(m):.1f}" r="4" fill="#3b6fd4"/>' for p, m in points]
+    return "".join([*parts, "</svg>"])

@@ -12,12 +12,14 @@ from typing import Any
 from data_contracts.errors import ConfigError
 from data_contracts.warehouse import EXPORT_FOLDER, open_export
 from flows.settings import read_settings
+from tasks.spool import spool
 
+SPOOL_FOLDER = "spool"
 WIDEST_CELL = 60
 
 
-def run_query(output: str | Path, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return column names and rows of ``sql`` over the export below ``output``.
+def run_query(output: str | Path, sql: str, export: str | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return column names and rows of ``sql`` over the export below ``output``, or over the one at ``export``.
 
     Raises:
         ConfigError: the statement is wrong; the message is the database's, with the tables there are.
@@ -25,7 +27,8 @@ def run_query(output: str | Path, sql: str) -> tuple[list[str], list[tuple[Any, 
     """
     import duckdb
 
-    connection = open_export(read_settings(str(output)).work_folder / EXPORT_FOLDER)
+    work = read_settings(str(output)).work_folder
+    connection = open_export(_local_copy(export, work / SPOOL_FOLDER) if export else work / EXPORT_FOLDER)
     try:
         result = connection.execute(sql)
         return [column[0] for column in result.description or []], result.fetchall()
@@ -34,6 +37,13 @@ def run_query(output: str | Path, sql: str) -> tuple[list[str], list[tuple[Any, 
         raise ConfigError(f"{' '.join(str(error).split())}. Tables and views: {names}.") from None
     finally:
         connection.close()
+
+
+def _local_copy(export: str, spool_folder: Path) -> Path:
+    try:
+        return spool(export, spool_folder)
+    except FileNotFoundError:
+        raise ConfigError(f"there is no export at {export}: write one with tomeflow export --to {export}.") from None
 
 
 def as_table(columns: list[str], rows: list[tuple[Any, ...]]) -> str:
@@ -52,7 +62,7 @@ def _cell(value: Any) -> str:
 
 def main(options: argparse.Namespace) -> int:
     """Run ``tomeflow query`` with parsed ``options`` (``output``, ``sql``, ``form``) and return the exit code."""
-    columns, rows = run_query(options.output, options.sql)
+    columns, rows = run_query(options.output, options.sql, options.export)
     if options.form == "json":
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, ensure_ascii=False))
     elif options.form == "csv":

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from data_contracts.calibration import predicted_cer
 from data_contracts.errors import ConfigError, StorageUnavailable
 from data_contracts.jsonl import read_pages
 from data_contracts.result import Line, PageResult
@@ -28,6 +29,7 @@ from tasks.validate import QUARANTINE_FOLDER, read_verdict, work_folder_of
 REPORT_FILE = "report.html"
 TEMPLATE = Path(__file__).with_name("report.html.j2")
 WORST_LINES = 20
+HELPED_LINES = 50
 BYTES_PER_MB = 1e6
 
 
@@ -46,6 +48,34 @@ class PageFigures:
 
     confidence: float | None
     hit_ratio: float | None
+    predicted_cer: float | None
+
+
+@dataclass(frozen=True)
+class HelpedLine:
+    """A line in which a word was mended that stood on earlier pages."""
+
+    page_number: int
+    text: str
+    from_pages: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """From the warehouse: (page number, decode time [ms], peak memory [bytes]), and error rates by page number."""
+
+    timings: list[tuple[int, float | None, int | None]]
+    cer: dict[int, float]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one pass over the pages collects; ``helped`` are the first of ``helped_count`` lines."""
+
+    figures: dict[int, PageFigures]
+    worst: list[tuple[PageResult, Line]]
+    helped: list[HelpedLine]
+    helped_count: int
 
 
 def write_report(folder: Path) -> Path:
@@ -60,13 +90,15 @@ def write_report(folder: Path) -> Path:
         raise ConfigError(f"{folder} has no {pages_file.name}: run again with --format that includes jsonl.")
     work = work_folder_of(folder)
     verdict = _verdict(work, manifest)
-    figures, worst = _sweep(read_pages(pages_file))
+    sweep = _sweep(read_pages(pages_file))
     html = _render(
         manifest=manifest,
         is_published=folder.parent.name != QUARANTINE_FOLDER,
         verdict=verdict,
-        plots=_plots(figures, _timings(work, manifest), verdict),
-        worst=_with_pictures(folder / FILE_NAMES["pdf"], manifest["selected_pages"], worst),
+        plots=_plots(sweep.figures, _measured(work, manifest), verdict),
+        worst=_with_pictures(folder / FILE_NAMES["pdf"], manifest["selected_pages"], sweep.worst),
+        helped=sweep.helped,
+        helped_count=sweep.helped_count,
         damaged=_damaged_files(folder, manifest),
     )
     storage.write_bytes(str(folder / REPORT_FILE), html.encode())
@@ -90,19 +122,26 @@ def _verdict(work: Path, manifest: Mapping[str, Any]) -> Verdict | None:
     return verdict if verdict.config_sha256 == manifest["config_sha256"] else None
 
 
-def _sweep(pages: Iterable[PageResult]) -> tuple[dict[int, PageFigures], list[tuple[PageResult, Line]]]:
-    """Return the figures of all pages and the lines of least confidence, the worst first."""
+def _sweep(pages: Iterable[PageResult]) -> Sweep:
+    """Return the figures of all pages, the lines of least confidence, the worst first, and those that memory mended."""
     figures: dict[int, PageFigures] = {}
     worst: list[tuple[float, int, int, PageResult, Line]] = []
+    helped: list[HelpedLine] = []
+    helped_count = 0
     for page in pages:
-        figures[page.page_number] = PageFigures(page.confidence, page.metrics.hit_ratio)
+        figures[page.page_number] = PageFigures(page.confidence, page.metrics.hit_ratio, predicted_cer(page))
         for line_number, line in enumerate(page.lines):
             entry = (-line.confidence, -page.page_number, -line_number, page, line)
             if len(worst) < WORST_LINES:
                 heapq.heappush(worst, entry)
             elif entry[:3] > worst[0][:3]:
                 heapq.heapreplace(worst, entry)
-    return figures, [(page, line) for *_, page, line in sorted(worst, key=lambda entry: entry[:3], reverse=True)]
+            if line.helped_by_pages:
+                helped_count += 1
+                if len(helped) < HELPED_LINES:
+                    helped.append(HelpedLine(page.page_number, line.text, line.helped_by_pages))
+    ordered = sorted(worst, key=lambda entry: entry[:3], reverse=True)
+    return Sweep(figures, [(page, line) for *_, page, line in ordered], helped, helped_count)
 
 
 def _with_pictures(pdf: Path, selected: list[int], worst: list[tuple[PageResult, Line]]) -> list[WorstLine]:
@@ -111,37 +150,48 @@ def _with_pictures(pdf: Path, selected: list[int], worst: list[tuple[PageResult,
     return [WorstLine(page.page_number, line, picture) for (page, line), picture in zip(worst, pictures, strict=True)]
 
 
-def _timings(work: Path, manifest: Mapping[str, Any]) -> list[tuple[int, float | None, int | None]]:
-    """Return (page number, decode time [ms], peak memory [bytes]) as the warehouse's export has them."""
+def _measured(work: Path, manifest: Mapping[str, Any]) -> Measured:
+    """Return what the warehouse's export knows of this reading beyond its pages; nothing where there is none."""
     try:
         connection = open_export(work / EXPORT_FOLDER)
     except StorageUnavailable:
-        return []
+        return Measured([], {})
+    key = [manifest["document"]["sha256"], manifest["config_sha256"]]
     try:
-        rows: list[tuple[int, float | None, int | None]] = connection.execute(
+        timings = connection.execute(
             "SELECT page_number, decode_ms, peak_memory_bytes FROM pages "
             "WHERE document_sha256 = ? AND config_sha256 = ? ORDER BY page_number",
-            [manifest["document"]["sha256"], manifest["config_sha256"]],
+            key,
         ).fetchall()
-        return rows
+        rates = connection.execute(
+            "SELECT page_number, max(cer) FROM page_accuracy WHERE document_sha256 = ? AND config_sha256 = ? "
+            "AND model_fingerprint = ? AND NOT is_estimate GROUP BY 1",
+            [*key, manifest["model_fingerprint"]],
+        ).fetchall()
+        return Measured(timings, dict(rates))
     finally:
         connection.close()
 
 
-def _plots(
-    figures: Mapping[int, PageFigures],
-    timings: list[tuple[int, float | None, int | None]],
-    verdict: Verdict | None,
-) -> list[tuple[str, str]]:
+def _plots(figures: Mapping[int, PageFigures], measured: Measured, verdict: Verdict | None) -> list[tuple[str, str]]:
     """Return (title, SVG) of every plot that has something to show."""
     marked = [page.page_number for page in verdict.quarantined] if verdict else []
+    timings = measured.timings
+    percent = {n: _percent(page.predicted_cer) for n, page in figures.items()}
+    known = {n: _percent(measured.cer.get(n)) for n in figures}
     plots = [
         ("Confidence", line_plot({n: page.confidence for n, page in figures.items()}, "", marked)),
+        ("Error rate that the confidence lets expect", line_plot(percent, "%", marked)),
+        ("Error rate against the truth", line_plot(known, "%", marked)),
         ("Hits among fetched references", line_plot({n: page.hit_ratio for n, page in figures.items()}, "", marked)),
         ("Decoding time", line_plot({n: ms for n, ms, _ in timings}, "ms", marked)),
         ("Peak memory", line_plot({n: peak / BYTES_PER_MB if peak else None for n, _, peak in timings}, "MB", marked)),
     ]
     return [(title, svg) for title, svg in plots if svg]
+
+
+def _percent(ratio: float | None) -> float | None:
+    return None if ratio is None else 100 * ratio
 
 
 def _damaged_files(folder: Path, manifest: Mapping[str, Any]) -> list[str]:

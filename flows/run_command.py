@@ -29,7 +29,7 @@ def read_config(options: argparse.Namespace) -> DigitizeConfig:
     }
     values = {
         "reading": {**_given(model=options.model), **sections},
-        "quality": {"gate": options.gate},
+        "quality": _given(gate=options.gate),
         **_given(
             pages=options.pages,
             chunk_pages=options.chunk_pages,

@@ -182,6 +182,16 @@ def _published_names(manifest: str) -> set[str]:
     return set(files) & set(FILE_NAMES.values())
 
 
+def published_digests(folder: str) -> dict[str, str]:
+    """Return name -> sha256 of the files that the manifest in ``folder`` lists.
+
+    Raises:
+        FileNotFoundError: there is no manifest, so nothing is published there.
+    """
+    files = json.loads(storage.read_bytes(storage.join(folder, MANIFEST)))["files"]
+    return {name: said["sha256"] for name, said in files.items()}
+
+
 def move_to_shelf(folder: Path, target: str, manifest_fields: Mapping[str, Any]) -> dict[str, Any]:
     """Publish at ``target`` what was written whole in ``folder``, with ``manifest_fields`` in its manifest.
 

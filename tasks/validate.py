@@ -16,15 +16,17 @@ from data_contracts.document import DocumentRef
 from data_contracts.errors import ConfigError, ContractViolated
 from data_contracts.page_facts import gather_document_facts, gather_page_facts
 from data_contracts.result import GateStatus, PageResult, PageTimings
-from data_contracts.suites import evaluate_document, evaluate_pages
+from data_contracts.suites import evaluate_document, evaluate_pages, evaluate_published
 from data_contracts.verdict import Evaluation, QuarantinedPage, Release, Verdict
 from data_contracts.warehouse import (
     EXPORT_FOLDER,
     WAREHOUSE_FILE,
+    add_evaluations,
     add_releases,
     export_warehouse,
     low_confidence_rows,
     open_warehouse,
+    read_page_cer,
     read_releases,
     replace_quality,
 )
@@ -45,17 +47,24 @@ def validate_document(
     selected: Sequence[int],
     pages: Callable[[], Iterable[PageResult]],
     timings: Iterable[PageTimings],
+    digests: Mapping[int, str] | None = None,
 ) -> Verdict:
     """Judge the readings of ``document`` and write the verdict to the warehouse, its export and the verdicts folder.
 
-    ``pages`` is called once and read page by page. Pages that a person released keep their reasons and count as
-    published. A quarantine of an earlier run is emptied when the document passes.
+    ``pages`` is called once and read page by page; ``digests`` are those of the pages' pictures. Pages that a person
+    released keep their reasons and count as published. A quarantine of an earlier run is emptied when the document
+    passes.
 
     Raises:
         StorageUnavailable: the warehouse or the verdict cannot be written.
     """
     low_lines: list[dict[str, Any]] = []
-    facts = gather_page_facts(_watched(pages(), quality, low_lines))
+    with open_warehouse(work / WAREHOUSE_FILE) as connection:
+        known = read_page_cer(connection, document.sha256, run_id)
+    facts = [
+        fact.model_copy(update={"cer": known.get(fact.page_number)})
+        for fact in gather_page_facts(_watched(pages(), quality, low_lines), digests)
+    ]
     timed = {timing.page_number: timing for timing in timings}
     evaluations = (
         *evaluate_document(gather_document_facts(selected, facts, timed), quality),
@@ -69,6 +78,7 @@ def validate_document(
             run_id=run_id,
             quality_version=quality.version,
             max_quarantined_ratio=quality.max_quarantined_ratio,
+            min_stopping_pages=quality.min_stopping_pages,
             selected_pages=len(selected),
             failing_pages=_failing_pages(evaluations),
             evaluations=evaluations,
@@ -79,6 +89,29 @@ def validate_document(
     write_verdict(work, verdict)
     if verdict.is_publishable:
         shutil.rmtree(quarantine_folder(work, document.document_id), ignore_errors=True)
+    return verdict
+
+
+def validate_published(work: Path, verdict: Verdict, folder: str, sha256_of: Mapping[str, str]) -> Verdict:
+    """Read every file back that was written into ``folder``; return the verdict with what came of it.
+
+    Raises:
+        ContractViolated: a file is missing or not what was written; the message names all of them.
+        StorageUnavailable: the warehouse or the verdict cannot be written.
+    """
+    damaged = [
+        name for name, digest in sha256_of.items() if not storage.exists_with_sha256(storage.join(folder, name), digest)
+    ]
+    evaluations = evaluate_published(damaged)
+    verdict = verdict.model_copy(update={"evaluations": (*verdict.evaluations, *evaluations)})
+    with open_warehouse(work / WAREHOUSE_FILE) as connection:
+        add_evaluations(connection, verdict, evaluations)
+    export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)
+    write_verdict(work, verdict)
+    if damaged:
+        raise ContractViolated(
+            f"{', '.join(damaged)} in {folder} are missing or not what was written: check the storage, then run again."
+        )
     return verdict
 
 

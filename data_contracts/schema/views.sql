@@ -8,7 +8,8 @@ SELECT
     r.started_at,
     p.*,
     m.gate_status,
-    m.printed_number
+    m.printed_number,
+    m.predicted_cer
 FROM pages p
 JOIN documents d ON d.document_sha256 = p.document_sha256
 JOIN runs r ON r.run_id = p.run_id
@@ -67,5 +68,6 @@ SELECT
     count(*) AS pages,
     count(*) FILTER (status IN ('failed', 'truncated')) / count(*) AS unread_ratio,
     count(*) FILTER (gate_status = 'quarantined') / count(*) AS quarantined_ratio,
-    sum(confidence * characters) / nullif(sum(characters) FILTER (confidence IS NOT NULL), 0) AS confidence
+    sum(confidence * characters) / nullif(sum(characters) FILTER (confidence IS NOT NULL), 0) AS confidence,
+    sum(predicted_cer * characters) / nullif(sum(characters) FILTER (predicted_cer IS NOT NULL), 0) AS predicted_cer
 FROM measured_pages GROUP BY ALL;

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.kv import KVBlock
 
-ALGORITHM = "compact-7"
+ALGORITHM = "compact-8"
 """To be raised with every change of this package that can change a reading."""
 NOISE_CONFIDENCE = 0.3
 """Mean posterior below which a line is a pattern in a picture. Of 1,838 lines on 59 pages of the shared books, none
@@ -145,7 +145,8 @@ class CompactModel:
                 doubts.append(1 - line.confidence)
                 read_by = DECODER if readings[index].changed else line.read_by
                 read_by = SECOND_LOOK if index in looked.changed_lines else read_by
-                lines.append(line.model_copy(update={"read_by": read_by}))
+                helped_by = looked.helping_pages(index)
+                lines.append(line.model_copy(update={"read_by": read_by, "helped_by_pages": helped_by}))
         ids = [int(index) for encoded in looked.lines for index in encoded.draft_ids]
         self.remember(page, context)
         return Decoding(

@@ -44,6 +44,8 @@ class Replacement:
     word: DraftWord
     accepted: str
     posterior: float
+    seen_on_pages: tuple[int, ...] = ()
+    """Pages in sight, of the window or fetched, on which the accepted word stands."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class Rescored:
     def changed_lines(self) -> frozenset[int]:
         """Indices of the lines that are not as drafted."""
         return frozenset(each.line_index for each in self.replacements)
+
+    def helping_pages(self, line_index: int) -> tuple[int, ...]:
+        """Return the pages on which words stood that were accepted in a line."""
+        seen_on = (each.seen_on_pages for each in self.replacements if each.line_index == line_index)
+        return tuple(sorted({page for pages in seen_on for page in pages}))
 
 
 class WordRescorer:
@@ -215,7 +222,8 @@ class _PageLook:
         best, posterior = self._rescorer.choose(line, word, texts, evidence)
         core, text = list(texts.items())[best]
         self._note_use(core, fetch, fetched)
-        return Replacement(line_index, word, text, posterior) if best else None
+        seen_on = tuple(sorted({page for memory in memories for page in memory.places(core)}))
+        return Replacement(line_index, word, text, posterior, seen_on) if best else None
 
     def _fetch(self, picture: npt.NDArray[np.float16], uncertainty: float) -> Fetch | None:
         query = torch.from_numpy(picture).view(1, 1, 1, -1)

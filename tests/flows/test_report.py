@@ -11,6 +11,7 @@ from support.readings import blank_page, text_page
 
 from data_contracts.errors import ConfigError
 from data_contracts.result import PageResult
+from flows.cli import main
 from flows.line_crops import before_rotation
 from flows.plot_svg import line_plot
 from flows.release import release_pages
@@ -57,6 +58,24 @@ def test_a_damaged_output_is_named(tmp_path: Path) -> None:
     _, folder = judge_document(tmp_path / "out", [prose_page(n) for n in range(1, 7)])
     (folder / "document.txt").write_text("something else")
     assert "Damaged on the shelf" in write_report(folder).read_text(encoding="utf-8")
+
+
+def test_lines_that_memory_mended_say_from_which_page_to_which(tmp_path: Path) -> None:
+    page = prose_page(5)
+    mended = page.lines[1].model_copy(update={"text": "Penhallow <b>again</b>", "helped_by_pages": (2, 4)})
+    lines = (page.lines[0], mended, *page.lines[2:])
+    pages = [page.model_copy(update={"lines": lines}) if n == 5 else prose_page(n) for n in range(1, 7)]
+    html = report_on(tmp_path, pages)
+    assert "page 2, 4 → page 5</th><td>Penhallow &lt;b&gt;again&lt;/b&gt;" in html
+
+
+def test_error_rates_are_plotted_expected_and_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, folder = judge_document(tmp_path / "out", [prose_page(n) for n in range(1, 4)])
+    assert "lets expect" in write_report(folder).read_text(encoding="utf-8")
+    assert "against the truth" not in (folder / "report.html").read_text(encoding="utf-8")
+    (tmp_path / "truth.txt").write_text("\f".join(prose_page(n).text for n in range(1, 4)))
+    assert main(["eval", str(folder), "--truth", str(tmp_path / "truth.txt")]) == 0
+    assert "against the truth" in write_report(folder).read_text(encoding="utf-8")
 
 
 def test_it_needs_a_document(tmp_path: Path) -> None:
