@@ -1,7 +1,7 @@
 """Draft and verify: the CTC draft is checked by the decoder in few passes, and comes out as if read letter by letter.
 
-A line whose every frame is sure keeps its draft. Of the others the whole draft is put before the decoder at once; up
-to the first letter that it would write otherwise all is verified, there it writes its own letter, and behind it the
+A line whose every character is sure keeps its draft. Of the others the whole draft is put before the decoder at once;
+up to the first letter that it would write otherwise all is verified, there it writes its own letter, and behind it the
 draft goes on from the frame that this letter points at. The result is, by construction, what ``read_plainly`` gives
 step by step, for every line that is decoded; passes are capped, and a line that needs more keeps its draft.
 
@@ -38,13 +38,13 @@ LATIN_RANGES = ((0x20, 0x24F), (0x2010, 0x2044))
 class VerifierCaution:
     """When a line is decoded and what a change must overcome; fitted on generated pages (``training/evaluate.py``).
 
-    ``sure_above``: a line whose least sure frame reaches it keeps its draft. ``unreadable_below``: so does one whose
-    characters are less sure in the mean. ``margin``, ``end_margin`` [log-probability]: what another letter, or an
+    ``sure_above``: a line whose least sure character reaches it keeps its draft. ``unreadable_below``: so does one
+    whose characters are less sure in the mean. ``margin``, ``end_margin`` [log-probability]: what another letter, or an
     earlier or later end of the line, must be ahead by. ``no_text_above``: how sure the decoder must be that a crop
     holds no text. ``passes`` at most.
     """
 
-    sure_above: float = 0.98
+    sure_above: float = 0.99
     unreadable_below: float = 0.5
     margin: float = 1.5
     end_margin: float = 3.0
@@ -141,7 +141,7 @@ class DraftVerifier:
         why: Why | None = None
         if not len(line.draft_ids):
             why = "no draft"
-        elif float(line.top_posteriors[:, 0].min()) >= self._caution.sure_above:
+        elif float(line.draft_posteriors.min()) >= self._caution.sure_above:
             why = "sure"
         elif float(line.draft_posteriors.mean()) < self._caution.unreadable_below:
             why = "unreadable"

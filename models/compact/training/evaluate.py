@@ -31,7 +31,7 @@ MemoryKind = Literal["none", "own", "other"]
 SEVERITIES = ((0.0, 0.33, "light"), (0.33, 0.66, "medium"), (0.66, 1.01, "heavy"))
 MARGINS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 END_MARGINS = (1.0, 3.0, 5.0)
-SURE_ABOVE = (0.9, 0.95, 0.98, 0.99, 0.995)
+SURE_ABOVE = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 
 
 @dataclass
