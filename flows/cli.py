@@ -25,6 +25,7 @@ _BENCHMARKS = {
     "accuracy": "flows.benchmark_accuracy",
     "vlm": "flows.benchmark_vlm",
     "calibration": "flows.benchmark_calibration",
+    "overhead": "flows.benchmark_overhead",
 }
 
 
@@ -183,6 +184,7 @@ def _add_bench(commands: Any) -> None:
         ("eyes", "accuracy beside other readers"),
         ("vlm", "memory and latency of a large decoder, page after page"),
         ("calibration", "the error rate that confidence lets expect beside the measured one"),
+        ("overhead", "what orchestration costs: start-up, each document, each chunk"),
         ("accuracy", "what memory and word lists gain, on pages as they are and degraded"),
     ):
         parser = kinds.add_parser(kind, help=text, add_help=False)
