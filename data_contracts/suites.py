@@ -12,6 +12,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -95,7 +96,7 @@ def document_checks(quality: QualityConfig) -> tuple[Check, ...]:
 def evaluate_pages(facts: Iterable[PageFacts], quality: QualityConfig) -> tuple[Evaluation, ...]:
     """Judge all pages of a document; takes a fraction of a second a thousand pages, plus the library's import once."""
     checks = page_checks(quality)
-    rows = [_judged(fact.as_row(), checks) for fact in facts]
+    rows = judged_rows(facts, checks)
     return tuple(
         Evaluation(
             suite="pages",
@@ -110,8 +111,7 @@ def evaluate_pages(facts: Iterable[PageFacts], quality: QualityConfig) -> tuple[
 
 def evaluate_document(facts: DocumentFacts, quality: QualityConfig) -> tuple[Evaluation, ...]:
     """Judge the document as a whole."""
-    enough = facts.references_fetched >= quality.hit_ratio_fetches
-    row = {**facts.model_dump(), "row": 0, "hit_ratio": facts.hit_ratio if enough else None}
+    row = document_row(facts, quality)
     return tuple(
         Evaluation(
             suite="document",
@@ -122,6 +122,12 @@ def evaluate_document(facts: DocumentFacts, quality: QualityConfig) -> tuple[Eva
         )
         for check, failing in _validate("document", [row], document_checks(quality), "row")
     )
+
+
+def document_row(facts: DocumentFacts, quality: QualityConfig) -> dict[str, Any]:
+    """Return the row that the document suite judges; of few fetches the hit ratio is null."""
+    enough = facts.references_fetched >= quality.hit_ratio_fetches
+    return {**facts.model_dump(), "row": 0, "hit_ratio": facts.hit_ratio if enough else None}
 
 
 def evaluate_published(damaged_files: Sequence[str]) -> tuple[Evaluation, ...]:
@@ -138,6 +144,11 @@ def evaluate_published(damaged_files: Sequence[str]) -> tuple[Evaluation, ...]:
         )
         for check, failing in _validate("document", [row], checks, "row")
     )
+
+
+def judged_rows(facts: Iterable[PageFacts], checks: Sequence[Check]) -> list[dict[str, Any]]:
+    """Return the rows that the page suite judges."""
+    return [_judged(fact.as_row(), checks) for fact in facts]
 
 
 def _judged(row: dict[str, Any], checks: Sequence[Check]) -> dict[str, Any]:
@@ -157,8 +168,8 @@ def _validate(
     """
     if not rows:
         return
-    with _ONE_AT_A_TIME:
-        outcomes = _outcomes(suite_name, rows, checks, key)
+    with library() as gx:
+        outcomes = _outcomes(gx, suite_name, rows, checks, key)
     for number, check in enumerate(checks):
         outcome = outcomes[number]
         if outcome.exception_info.get("raised_exception", True):
@@ -167,21 +178,37 @@ def _validate(
         yield check, [(int(entry[key]), entry[check.judged_column]) for entry in failing]
 
 
-def _outcomes(suite_name: str, rows: list[dict[str, Any]], checks: Sequence[Check], key: str) -> dict[int, Any]:
+def _outcomes(
+    gx: Any, suite_name: str, rows: list[dict[str, Any]], checks: Sequence[Check], key: str
+) -> dict[int, Any]:
     """Return what Great Expectations says of each of ``checks``, by its place."""
-    gx = _great_expectations()
-    import pyarrow as pa
-
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     batches = context.data_sources.add_pandas(suite_name).add_dataframe_asset(suite_name)
-    suite = gx.ExpectationSuite(suite_name, expectations=[_expectation(check, n) for n, check in enumerate(checks)])
-    batch = batches.add_batch_definition_whole_dataframe("all").get_batch(
-        {"dataframe": pa.Table.from_pylist(rows).to_pandas()}
-    )
+    suite = suite_of(gx, suite_name, checks)
+    batch = batches.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": table_of(rows)})
     form = {"result_format": "COMPLETE", "unexpected_index_column_names": [key]}
     results = batch.validate(suite, result_format=form).results
     return {result.expectation_config.meta["check"]: result for result in results}
+
+
+def suite_of(gx: Any, name: str, checks: Sequence[Check]) -> Any:
+    """Return ``checks`` as Great Expectations' suite; each carries its place in its meta data."""
+    return gx.ExpectationSuite(name, expectations=[_expectation(check, n) for n, check in enumerate(checks)])
+
+
+def table_of(rows: list[dict[str, Any]]) -> Any:
+    """Return ``rows`` as the data frame that Great Expectations takes."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(rows).to_pandas()
+
+
+@contextmanager
+def library() -> Iterator[Any]:
+    """Yield Great Expectations, alone in it until the block ends."""
+    with _ONE_AT_A_TIME:
+        yield _great_expectations()
 
 
 def _great_expectations() -> Any:

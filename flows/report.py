@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from data_contracts.calibration import predicted_cer
+from data_contracts.config import QualityConfig
+from data_contracts.data_docs import write_data_docs
 from data_contracts.errors import ConfigError, StorageUnavailable
 from data_contracts.jsonl import read_pages
+from data_contracts.page_facts import gather_document_facts, gather_page_facts
 from data_contracts.result import Line, PageResult
 from data_contracts.verdict import Verdict
 from data_contracts.warehouse import EXPORT_FOLDER, open_export
@@ -208,7 +211,24 @@ def _render(**fields: Any) -> str:
     return template.render(**fields)
 
 
+def data_docs(folder: Path, target: Path) -> Path:
+    """Write Great Expectations' own pages about the document in ``folder`` to ``target`` and return their index.
+
+    Raises:
+        ConfigError: ``folder`` holds no document, or one without pages.jsonl.
+    """
+    manifest, pages_file = _manifest(folder), folder / FILE_NAMES["jsonl"]
+    if not pages_file.is_file():
+        raise ConfigError(f"{folder} has no {pages_file.name}: run again with --format that includes jsonl.")
+    facts = gather_page_facts(read_pages(pages_file))
+    whole = gather_document_facts(manifest["selected_pages"], facts, {})
+    return write_data_docs(target, facts, whole, QualityConfig())
+
+
 def main(options: argparse.Namespace) -> int:
-    """Run ``tomeflow report`` with parsed ``options`` (``folder``) and return the exit code."""
-    print(write_report(Path(options.folder).resolve()))
+    """Run ``tomeflow report`` with parsed ``options`` (``folder``, ``data_docs``) and return the exit code."""
+    folder = Path(options.folder).resolve()
+    print(write_report(folder))
+    if options.data_docs:
+        print(data_docs(folder, Path(options.data_docs)))
     return 0

@@ -78,6 +78,17 @@ def test_error_rates_are_plotted_expected_and_measured(tmp_path: Path, capsys: p
     assert "against the truth" in write_report(folder).read_text(encoding="utf-8")
 
 
+def test_the_data_docs_of_great_expectations_are_written_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, folder = judge_document(tmp_path / "out", [prose_page(n) for n in range(1, 4)])
+    assert main(["report", str(folder), "--data-docs", str(tmp_path / "docs")]) == 0
+    assert str(tmp_path / "docs" / "index.html") in capsys.readouterr().out
+    results = [page.read_text(encoding="utf-8") for page in (tmp_path / "docs" / "validations").rglob("*.html")]
+    assert len(results) == 2
+    assert any("printed_number" in page or "order_fault" in page for page in results)
+
+
 def test_it_needs_a_document(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no published document"):
         write_report(tmp_path)
