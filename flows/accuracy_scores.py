@@ -39,6 +39,8 @@ class PageErrors:
     errors: Mapping[str, int]
     word_places: Sequence[str]
     missed: Mapping[str, frozenset[int]]
+    passes: Sequence[int] = ()
+    """Of the decoder, by line."""
 
     @property
     def language(self) -> str:
@@ -82,6 +84,12 @@ def character_error_rate(pages: Iterable[PageErrors], reader: str) -> float | No
     if not characters or any(reader not in page.errors for page in pages):
         return None
     return sum(page.errors[reader] for page in pages) / characters
+
+
+def passes_per_line(pages: Iterable[PageErrors]) -> float | None:
+    """Return the decoder's passes over all lines; None without lines."""
+    passes = [each for page in pages for each in page.passes]
+    return sum(passes) / len(passes) if passes else None
 
 
 def compare(pages: Iterable[PageErrors], before: str, after: str) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from flows.accuracy_scores import (
     PageErrors,
     character_error_rate,
     compare,
+    passes_per_line,
     score_page,
     word_errors,
     words_in,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from data_contracts.config import ReadingConfig
     from flows.accuracy_controls import Arm
     from models.compact.reader import CompactModel
+    from models.compact.verify import Reading
     from models.sr_swa.protocol import EncodedPage
     from models.sr_swa.store import Selector
 
@@ -81,9 +83,6 @@ class Measured:
 
     pages: list[PageErrors] = field(default_factory=list)
     references: dict[str, References] = field(default_factory=dict)
-    lines: int = 0
-    passes: int = 0
-    """Of the decoder."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -160,12 +159,14 @@ def measure(
             print(f"{name} {degradation}: {len(numbers[name])} pages", file=sys.stderr, flush=True)
             pages = [shelves[name].encoded(number, degradation) for number in numbers[name]]
             foreign = [shelves[other].encoded(number, degradation) for number in numbers[other]] if other else []
-            readings = _read_all(f"{name} {degradation}", pages, foreign, models, reading, words, measured)
+            verified = {page.page_number: models[""].verify(page) for page in pages}
+            readings = _read_all(f"{name} {degradation}", pages, foreign, models, verified, reading, words, measured)
             if tesseract:
                 readings[TESSERACT] = {n: shelves[name].tesseract_text(n, degradation) for n in numbers[name]}
             for number in numbers[name]:
                 texts = {reader: read.get(number) for reader, read in readings.items()}
-                measured.pages.append(score_page(name, degradation, number, truths[name][number], texts))
+                scored = score_page(name, degradation, number, truths[name][number], texts)
+                measured.pages.append(replace(scored, passes=[line.passes for line in verified[number]]))
     return measured
 
 
@@ -184,6 +185,7 @@ def _read_all(
     pages: Sequence[EncodedPage],
     foreign: Sequence[EncodedPage],
     models: Mapping[str, CompactModel],
+    verified: Mapping[int, Sequence[Reading]],
     reading: ReadingConfig,
     words: Mapping[int, set[str]],
     measured: Measured,
@@ -192,7 +194,6 @@ def _read_all(
     from flows.accuracy_controls import Arm, lend, random_words
 
     model = models[""]
-    verified = {page.page_number: model.verify(page) for page in pages}
     lent = {RANDOM_WORDS: random_words(pages, model.characters, seed)}
     if foreign:
         lent[OTHER_BOOK] = lend(pages, foreign)
@@ -202,8 +203,6 @@ def _read_all(
             if arm != OTHER_BOOK or foreign:
                 reader = Arm(own, verified, lent.get(arm))
                 readings[arm + suffix] = _read(arm, arm + suffix, pages, reader, reading, words, measured)
-    measured.lines += sum(map(len, verified.values()))
-    measured.passes += sum(line.passes for lines in verified.values() for line in lines)
     return readings
 
 
@@ -263,12 +262,11 @@ def as_report(measured: Measured) -> dict[str, Any]:
     """Return all figures as one JSON object; rates are shares of characters, null where nothing was read."""
     pages = measured.pages
     degraded = [page for page in pages if page.degradation != AS_IS]
-    passes = measured.passes / measured.lines if measured.lines else None
     return {
         "books": {name: _block(group) for name, group in _by(pages, lambda page: page.book)},
         "languages": {name: _block(group) for name, group in _by(pages, lambda page: page.language)},
         "degradations": {name: _rates(group) for name, group in _by(pages, lambda page: page.degradation)},
-        "total": {**_block(pages), "passes_per_line": passes},
+        "total": _block(pages),
         "comparisons": {
             AS_IS: _comparisons(page for page in pages if page.degradation == AS_IS),
             "degraded": _comparisons(degraded),
@@ -311,11 +309,12 @@ def as_text(report: Mapping[str, Any]) -> str:
 
 
 def _block(pages: Sequence[PageErrors]) -> dict[str, Any]:
-    """Return the rates of pages as they are, those of all degraded pages as ``degraded_...``."""
+    """Return the rates of pages as they are, those of all degraded pages as ``degraded_...``, and passes a line."""
     degraded = _rates(page for page in pages if page.degradation != AS_IS)
     return {
         **_rates(set_apart(pages, AS_IS)),
         **{f"degraded_{key}": rate for key, rate in degraded.items()},
+        "passes_per_line": passes_per_line(pages),
     }
 
 
