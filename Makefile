@@ -52,10 +52,10 @@ bench: $(RUN_STAMP) ## Measure quality and key-value memory; takes long
 train: $(RUN_STAMP) ## Draw training pages and train the compact decoder: make train DATA=FOLDER; goes on where it stopped
 	@test -n "$(DATA)" || { echo "make train DATA=FOLDER: a folder of en/ fr/ de/ zh/ with *.txt;" \
 	    "fonts: models/compact/training/install_fonts.sh"; exit 2; }
-	$(VENV_PYTHON) -m models.compact.training.generate --data "$(DATA)" $(if $(BOOKS),--books "$(BOOKS)") --held-out \
-	    --documents 80
 	$(VENV_PYTHON) -m models.compact.training.generate --data "$(DATA)" $(if $(BOOKS),--books "$(BOOKS)") \
-	    --documents $(or $(DOCUMENTS),1500)
+	    $(if $(LANGUAGE),--language $(LANGUAGE)) --held-out --documents 80
+	$(VENV_PYTHON) -m models.compact.training.generate --data "$(DATA)" $(if $(BOOKS),--books "$(BOOKS)") \
+	    $(if $(LANGUAGE),--language $(LANGUAGE)) --documents $(or $(DOCUMENTS),1500)
 	$(VENV_PYTHON) -m models.compact.training.train --steps $(or $(STEPS),5000) \
 	    --export .cache/train/decoder.safetensors
 	$(VENV_PYTHON) -m models.compact.training.evaluate --weights .cache/train/decoder.safetensors --fit
