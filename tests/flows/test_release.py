@@ -15,7 +15,7 @@ from data_contracts.result import PageResult
 from flows.query import run_query
 from flows.release import main, release_pages
 
-BLANKED = (4, 8)
+BLANKED = (4, 8, 10)
 
 
 def faulty_book() -> list[PageResult]:
@@ -38,14 +38,14 @@ def test_a_released_document_goes_from_the_quarantine_to_the_shelf(tmp_path: Pat
     assert not still_kept.is_publishable
     assert not shelf.exists()
 
-    released = release_pages(str(output), verdict.document_id, "8", "blank in print", "Grace")
+    released = release_pages(str(output), verdict.document_id, "8,10", "blank in print", "Grace")
     assert released.is_publishable
     assert not kept.exists()
-    assert manifest(shelf)["gate"] == {"quality_version": 2, "quarantined_pages": [], "released_pages": [4, 8]}
+    assert manifest(shelf)["gate"] == {"quality_version": 2, "quarantined_pages": [], "released_pages": [4, 8, 10]}
     assert (shelf / "document.txt").read_text().count("\f") == 11
     rows = run_query(output, "SELECT page_number, released_by, released_at > '2026-01-01' FROM releases ORDER BY 1")[1]
-    assert rows == [(4, "Ada", True), (8, "Grace", True)]
-    assert run_query(output, "SELECT count(*) FROM page_measures WHERE gate_status = 'released'")[1] == [(2,)]
+    assert rows == [(4, "Ada", True), (8, "Grace", True), (10, "Grace", True)]
+    assert run_query(output, "SELECT count(*) FROM page_measures WHERE gate_status = 'released'")[1] == [(3,)]
 
 
 def test_a_release_in_a_published_document_is_in_its_manifest(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_release_in_a_published_document_is_in_its_manifest(tmp_path: Path) ->
 def test_what_cannot_be_released_is_refused_by_name(tmp_path: Path) -> None:
     output = str(tmp_path / "out")
     verdict, _ = judge_document(tmp_path / "out", faulty_book())
-    with pytest.raises(ConfigError, match=r"pages 5 of .* are not in quarantine; in quarantine: 4, 8"):
+    with pytest.raises(ConfigError, match=r"pages 5 of .* are not in quarantine; in quarantine: 4, 8, 10"):
         release_pages(output, verdict.document_id, "4,5", "why not", "Ada")
     with pytest.raises(ConfigError, match="needs a reason"):
         release_pages(output, verdict.document_id, "4", " ", "Ada")
