@@ -68,14 +68,12 @@ def shown_in_the_ui(document: DocumentRef, page_total: int) -> Iterator[None]:
     with get_client(sync_client=True) as client:
         client.update_flow_run(UUID(str(flow_run.id)), tags=[*flow_run.tags, *about])
     progress = _Progress(document, page_total)
-    logger.addHandler(progress)
-    level = logger.level
     logger.setLevel(logging.INFO)
+    logger.addHandler(progress)
     try:
         with tags(*about):
             yield
     finally:
-        logger.setLevel(level)
         logger.removeHandler(progress)
 
 
@@ -103,6 +101,7 @@ class _Progress(logging.Handler):
 
     def __init__(self, document: DocumentRef, page_total: int) -> None:
         super().__init__(logging.INFO)
+        self._document_id = document.document_id
         self._document_id = document.document_id
         self._done, self._total = 0, page_total
         self._sent = 0.0

@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class FlowDeployment:
     tags: tuple[str, ...]
     cron: str | None = None
     timezone: str = "UTC"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def flow(self) -> Flow[..., Any]:
         """Import the flow."""
@@ -43,7 +44,7 @@ class FlowDeployment:
         flow: Flow[..., Any] = getattr(import_module(module), name)
         return flow
 
-    def deploy(self, client: SyncPrefectClient, parameters: Mapping[str, Any], working_folder: Path) -> None:
+    def deploy(self, client: SyncPrefectClient, output: str, working_folder: Path) -> None:
         """Create or renew the deployment; whether its schedule runs, and when, stays as a person set it."""
         flow = self.flow()
         schedule = Cron(self.cron, timezone=self.timezone, active=False) if self.cron else None
@@ -51,7 +52,7 @@ class FlowDeployment:
             flow,
             self.name,
             schedule=None if self._exists(client, flow.name) else schedule,
-            parameters={name: value for name, value in parameters.items() if name in flow.parameters.properties},
+            parameters={"output": output, **self.parameters},
             description=self.description,
             tags=list(self.tags),
             work_pool_name=WORK_POOL,
@@ -78,6 +79,12 @@ DEPLOYMENTS = (
         description="Digitize one document: a PDF, an image, or a folder of page images.",
         tags=("tomeflow",),
     ),
+    FlowDeployment(
+        name="digitize-several",
+        entrypoint="flows.digitize.digitize_collection",
+        description="Digitize several documents side by side; one that fails never stops another.",
+        tags=("tomeflow",),
+    ),
 )
 
 
@@ -86,4 +93,4 @@ def deploy_all(client: SyncPrefectClient, output: str, working_folder: Path) -> 
     with suppress(ObjectAlreadyExists):
         client.create_work_pool(WorkPoolCreate(name=WORK_POOL, type="process"))
     for deployment in DEPLOYMENTS:
-        deployment.deploy(client, {"output": output}, working_folder)
+        deployment.deploy(client, output, working_folder)

@@ -32,7 +32,7 @@ from data_contracts.process_memory import process_peak_bytes
 from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageTimings
 from data_contracts.scan_digest import scan_digests
 from data_contracts.verdict import Verdict
-from flows.artifacts import collection_run_name, run_name, show_result, shown_in_the_ui
+from flows.artifacts import collection_run_name, is_watched, run_name, show_result, shown_in_the_ui
 from flows.chunks import ChunkSteps
 from flows.limits import WAREHOUSE_WRITER, gpu_slot, slot
 from flows.plain_errors import log_known_errors_plainly
@@ -186,6 +186,8 @@ def digitize_document(
         folder = _publish(document, local_path, root, config, run, verdict, chunks, patches)
         if verdict:
             verdict = _check_and_report(folder, config, work, verdict)
+        elif is_watched():
+            _write_report(folder, config)
         report = _summarize(document, folder, counts, seconds, verdict)
         show_result(document, report, (page for chunk in chunks() for page in chunk.pages), verdict)
         if verdict:
@@ -270,10 +272,15 @@ def _validate(
 def _check_and_report(folder: str, config: DigitizeConfig, work: Path, verdict: Verdict) -> Verdict:
     """Read back what was written and put the report beside it; return the verdict with what came of it."""
     verdict = validate.validate_published(work, verdict, folder, publish.published_digests(folder))
+    _write_report(folder, config)
+    return verdict
+
+
+def _write_report(folder: str, config: DigitizeConfig) -> None:
+    """Write the report beside what was published or kept back."""
     local_folder = storage.local_path(folder)
     if local_folder and "jsonl" in config.formats:
         write_report(local_folder)
-    return verdict
 
 
 def _publish(

@@ -1,4 +1,4 @@
-"""Prefect's server as a child process, and an API for one command: the user's own server, or a private one.
+"""Prefect's server as a child process, and an API for one command: a server that is there, or a private one.
 
 Prefect's ephemeral server survives a killed parent and prints to standard output; these listen on 127.0.0.1
 unless told otherwise, keep their database in a folder of ours, and end when their parent does.
@@ -6,6 +6,7 @@ unless told otherwise, keep their database in a folder of ours, and end when the
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import subprocess
@@ -39,7 +40,9 @@ class ServerUnavailable(TomeflowError):
 
 @contextmanager
 def prefect_api(work_folder: Path, api_url: str | None) -> Iterator[str]:
-    """Yield the URL of a Prefect API and point this process at it; a private server ends with the block.
+    """Yield the URL of a Prefect API and point this process at it: the user's, the served one, or a private one.
+
+    A private server ends with the block.
 
     Must be entered before prefect is imported, since Prefect reads its settings from the environment then.
 
@@ -51,6 +54,13 @@ def prefect_api(work_folder: Path, api_url: str | None) -> Iterator[str]:
         return
     home = (work_folder / "prefect").resolve()
     home.mkdir(parents=True, exist_ok=True)
+    if served := served_api(home):
+        os.environ["PREFECT_API_URL"] = served
+        try:
+            yield served
+        finally:
+            del os.environ["PREFECT_API_URL"]
+        return
     port = _free_port()
     url = f"http://127.0.0.1:{port}/api"
     os.environ |= {"PREFECT_HOME": str(home), "PREFECT_API_URL": url, **_QUIET_CLIENT}
@@ -61,6 +71,23 @@ def prefect_api(work_folder: Path, api_url: str | None) -> Iterator[str]:
     finally:
         stop_server(server)
         del os.environ["PREFECT_API_URL"]
+
+
+def served_api(home: Path) -> str | None:
+    """Return the URL of the server that ``tomeflow serve`` keeps in ``home``, while it does: two must not share one."""
+    try:
+        with serve_lock(home).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        return serve_lock(home).read_text() or None
+    return None
+
+
+def serve_lock(home: Path) -> Path:
+    """Return the file that ``tomeflow serve`` locks while it lives; the URL of its server stands in it."""
+    return home / "serve.lock"
 
 
 def log_file(home: Path) -> Path:

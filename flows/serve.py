@@ -19,10 +19,11 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from data_contracts.errors import ConfigError
 from flows.lifeline import child_environment
-from flows.prefect_server import ServerUnavailable, log_file, start_server, stop_server, wait_until_healthy
+from flows.prefect_server import ServerUnavailable, log_file, serve_lock, start_server, stop_server, wait_until_healthy
 from flows.settings import MARKS_FOLDER_NAME, SERVED_OUTPUT_NAME, Settings, is_remote, read_settings
 
 WATCH_S = 1.0
@@ -135,15 +136,16 @@ def _shorten(log: Path) -> None:
 
 
 @contextmanager
-def _only_one(home: Path) -> Iterator[None]:
+def _only_one(home: Path) -> Iterator[IO[str]]:
     """Refuse a second ``tomeflow serve`` on one home; the kernel's lock dies with its holder."""
     home.mkdir(parents=True, exist_ok=True)
-    with (home / "serve.lock").open("a+") as lock:
+    with serve_lock(home).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ConfigError(f"another tomeflow serve works in {home}: use it, or end it first.") from None
-        yield
+        lock.truncate(0)
+        yield lock
 
 
 def _refuse_taken_port(host: str, port: int) -> None:
@@ -170,10 +172,11 @@ def main(options: argparse.Namespace) -> int:
         )
     served = Served(settings, options.host, options.port, options.at_once)
     signal.signal(signal.SIGTERM, _end)
-    with _only_one(settings.prefect_home):
+    with _only_one(settings.prefect_home) as lock:
         _refuse_taken_port(options.host, options.port)
         try:
             served.start()
+            print(f"{served.ui_url}/api", end="", file=lock, flush=True)  # for `tomeflow run`
             print(f"{served.ui_url}  (Ctrl-C ends it; {settings.prefect_home} keeps everything)", flush=True)
             served.watch()
         except KeyboardInterrupt:

@@ -10,13 +10,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prefect.server.api import server
-from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flows.settings import FILES_PATH, served_folders
+
+# What Prefect's pages need: inline styles, compiled templates, workers and pictures made on the spot.
+BROWSER_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'"
+)
 
 
 class _PublishedFiles(StaticFiles):
@@ -28,11 +34,28 @@ class _PublishedFiles(StaticFiles):
         return Response(status_code=404) if hidden and path != "." else await super().get_response(path, scope)
 
 
-def create_app() -> Starlette:
+class _NothingFromOutside:
+    """Tells the browser to ask nobody but this server: no fonts, no statistics, no news."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the policy among the headers."""
+
+        async def send_with_policy(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).setdefault("Content-Security-Policy", BROWSER_POLICY)
+            await send(message)
+
+        await self._app(scope, receive, send_with_policy)
+
+
+def create_app() -> ASGIApp:
     """Return Prefect's application with the served folders mounted in front of its UI."""
     app = server.create_app()
     app.router.routes[:0] = mounts(served_folders())
-    return app
+    return _NothingFromOutside(app)
 
 
 def mounts(folders: Mapping[str, Path]) -> list[BaseRoute]:

@@ -33,6 +33,7 @@ def test_prefect_yaml_offers_what_serve_offers(prefect_yaml: dict[str, Any]) -> 
         assert entry["description"] == deployment.description
         assert entry["tags"] == list(deployment.tags)
         assert entry["enforce_parameter_schema"] is True
+        assert entry["parameters"] == deployment.parameters
         assert entry["work_pool"]["name"] == WORK_POOL
         assert entry["work_pool"]["job_variables"]["command"] == f"python -m {FLOW_PROCESS}"
         schedules = [(s["cron"], s["timezone"], s["active"]) for s in entry["schedules"]]

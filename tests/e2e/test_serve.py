@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from flows.sample import write_sample
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = 4
 LOCAL_NAMES = {"'127.0.0.1'", "'localhost'", "'::1'", "None"}
 
@@ -102,6 +104,7 @@ def test_what_was_published_can_be_opened_and_nothing_hidden(served: Served) -> 
     summary = served.ask("/artifacts/latest/filter", {"artifacts": {"key": {"any_": [f"{folder.name}-summary"]}}})[0]
     link = f"{served.url}/tomeflow/files/{folder.name}/document.txt"
     assert link in summary["data"]
+    assert link.replace("document.txt", "report.html") in summary["data"]
     with urllib.request.urlopen(link, timeout=30) as answer:
         assert answer.read() == (folder / "document.txt").read_bytes()
     for hidden in (".tomeflow/prefect/prefect.db", f"{folder.name}/../.tomeflow/warehouse.duckdb", "%2e%74omeflow/"):
@@ -111,7 +114,7 @@ def test_what_was_published_can_be_opened_and_nothing_hidden(served: Served) -> 
 
 def test_the_log_of_a_run_is_short(served: Served) -> None:
     logs = [entry["message"] for entry in served.ask("/logs/filter", {"limit": 200})]
-    assert f"pages {PAGES}-{PAGES} done" in logs
+    assert any(message.endswith(f"pages {PAGES}-{PAGES} done") for message in logs)
     assert len(logs) <= 12 + 2 * PAGES, logs
 
 
@@ -127,6 +130,28 @@ def test_a_taken_port_is_refused(served: Served, tmp_path: Path) -> None:
     again = run("serve", "-o", tmp_path, "--port", str(served.port))
     assert again.returncode == 2
     assert f"127.0.0.1:{served.port} cannot be used" in again.stderr
+
+
+def test_a_run_from_the_shell_uses_the_server_that_is_there(served: Served) -> None:
+    done = run("run", served.folder / "sample.pdf", "-o", served.output, "--pages", "1", "--chunk-pages", "1")
+    assert done.returncode == 0, done.stderr
+    names = [run["name"] for run in served.ask("/flow_runs/filter", {})]
+    assert "sample.pdf, pages 1" in names
+    assert len(served.processes("uvicorn")) == 1
+
+
+def test_prefect_yaml_deploys_to_a_server_and_its_runs_run(served: Served, tmp_path: Path) -> None:
+    environment = {**served.environment, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(tmp_path)}
+    deploy = ["-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml"]
+    done = subprocess.run([sys.executable, *deploy], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    deployment = served.deployment()
+    assert deployment["job_variables"]["command"] == "python -m flows.flow_process"
+    assert deployment["enforce_parameter_schema"] is True
+    parameters = {"source": str(served.folder / "sample.pdf"), "output": str(served.output)}
+    run_id = served.start_run(**parameters, config={"chunk_pages": 1})
+    state = served.wait_for(run_id, "COMPLETED", "FAILED", "CRASHED")
+    assert state["type"] == "COMPLETED", state
 
 
 @pytest.mark.parametrize("part", ["uvicorn", "prefect worker"])
