@@ -51,7 +51,7 @@ class FlowDeployment:
         deployment = RunnerDeployment.from_flow(
             flow,
             self.name,
-            schedule=None if self._exists(client, flow.name) else schedule,
+            schedule=schedule,
             parameters={"output": output, **self.parameters},
             description=self.description,
             tags=list(self.tags),
@@ -62,7 +62,7 @@ class FlowDeployment:
             },
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
-        deployment.apply()
+        deployment.apply(schedules=[] if self._exists(client, flow.name) else None)  # empty: leave them as they are
 
     def _exists(self, client: SyncPrefectClient, flow_name: str) -> bool:
         try:
@@ -83,6 +83,20 @@ DEPLOYMENTS = (
         name="digitize-several",
         entrypoint="flows.digitize.digitize_collection",
         description="Digitize several documents side by side; one that fails never stops another.",
+        tags=("tomeflow",),
+    ),
+    FlowDeployment(
+        name="ingest",
+        entrypoint="flows.ingest_archive.ingest_archive",
+        description="Digitize what is new or changed in an archive; start the schedule to do so every night.",
+        tags=("tomeflow",),
+        cron="0 2 * * *",
+        parameters={"prefix": "inbox"},
+    ),
+    FlowDeployment(
+        name="backfill",
+        entrypoint="flows.backfill.backfill",
+        description="Read again what failed, was cut off or kept back, and patch what was published.",
         tags=("tomeflow",),
     ),
 )

@@ -184,10 +184,7 @@ def digitize_document(
         verdict = _validate(*judged) if config.quality.gate else None
         root = validate.publish_root(output, work, verdict) if verdict else output
         folder = _publish(document, local_path, root, config, run, verdict, chunks, patches)
-        if verdict:
-            verdict = _check_and_report(folder, config, work, verdict)
-        elif is_watched():
-            _write_report(folder, config)
+        verdict = _check_and_report(folder, config, work, verdict)
         report = _summarize(document, folder, counts, seconds, verdict)
         show_result(document, report, (page for chunk in chunks() for page in chunk.pages), verdict)
         if verdict:
@@ -269,18 +266,14 @@ def _validate(
     )
 
 
-def _check_and_report(folder: str, config: DigitizeConfig, work: Path, verdict: Verdict) -> Verdict:
+def _check_and_report(folder: str, config: DigitizeConfig, work: Path, verdict: Verdict | None) -> Verdict | None:
     """Read back what was written and put the report beside it; return the verdict with what came of it."""
-    verdict = validate.validate_published(work, verdict, folder, publish.published_digests(folder))
-    _write_report(folder, config)
-    return verdict
-
-
-def _write_report(folder: str, config: DigitizeConfig) -> None:
-    """Write the report beside what was published or kept back."""
+    if verdict:
+        verdict = validate.validate_published(work, verdict, folder, publish.published_digests(folder))
     local_folder = storage.local_path(folder)
-    if local_folder and "jsonl" in config.formats:
+    if local_folder and "jsonl" in config.formats and (verdict or is_watched()):
         write_report(local_folder)
+    return verdict
 
 
 def _publish(

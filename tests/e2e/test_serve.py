@@ -59,11 +59,27 @@ def test_the_server_refuses_a_wrong_parameter_with_the_reason(
     assert reason in said
 
 
-def test_every_parameter_of_the_form_has_a_help_text(served: Served) -> None:
-    schema = served.deployment()["parameter_openapi_schema"]
-    for name, model in {"parameters": schema, **schema["definitions"]}.items():
-        for field, entry in model["properties"].items():
-            assert entry.get("description") or "$ref" in entry, f"{name}.{field}"
+def test_the_schedule_is_paused_at_first_and_stays_as_a_person_set_it(served: Served) -> None:
+    (schedule,) = served.deployment("ingest-archive/ingest")["schedules"]
+    assert (schedule["active"], schedule["schedule"]["cron"]) == (False, "0 2 * * *")
+    assert schedule["schedule"]["timezone"] == "UTC"
+    place = f"/deployments/{schedule['deployment_id']}/schedules/{schedule['id']}"
+    served.ask(place, {"schedule": {"cron": "30 3 * * 1", "timezone": "Europe/Berlin"}}, method="PATCH")
+    again = [sys.executable, "-m", "flows.registration", str(served.output), str(served.folder), "2026-01-01T00:00:00Z"]
+    environment = {**served.environment, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(served.home)}
+    done = subprocess.run(again, cwd=served.folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (after,) = served.deployment("ingest-archive/ingest")["schedules"]
+    assert (after["active"], after["schedule"]["cron"]) == (False, "30 3 * * 1")
+    assert after["schedule"]["timezone"] == "Europe/Berlin"
+
+
+def test_every_parameter_of_every_form_has_a_help_text(served: Served) -> None:
+    for deployment in served.ask("/deployments/filter", {}):
+        schema = deployment["parameter_openapi_schema"]
+        for name, model in {"parameters": schema, **schema.get("definitions", {})}.items():
+            for field, entry in model.get("properties", {}).items():
+                assert entry.get("description") or "$ref" in entry, f"{deployment['name']}: {name}.{field}"
 
 
 def test_a_run_cut_off_with_everything_else_goes_on_after_a_restart(served: Served) -> None:
