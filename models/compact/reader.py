@@ -133,17 +133,19 @@ class CompactModel:
 
     def write(self, page: EncodedPage, readings: Sequence[Reading], context: AttentionContext) -> Decoding:
         """Return ``readings`` of the lines of ``page`` as text, after the second look."""
-        verified = [
+        written = [
             reading.as_line(line) if reading.changed else line
             for line, reading in zip(page.lines, readings, strict=True)
         ]
-        looked = self._second_look.rescore_page(verified, context) if self._second_look else Rescored(tuple(verified))
+        verified = as_printed(written, self.characters)  # the decoder writes shapes, as it was taught
+        looked = self._second_look.rescore_page(verified, context) if self._second_look else Rescored(verified)
         lines, doubts = [], [0.0]
         for index, encoded in enumerate(looked.lines):
             line = draft_line(encoded, self._recognizer.characters)
             if line is not None:
                 doubts.append(1 - line.confidence)
-                read_by = DECODER if readings[index].changed else line.read_by
+                changed = not np.array_equal(verified[index].draft_ids, page.lines[index].draft_ids)
+                read_by = DECODER if changed else line.read_by
                 read_by = SECOND_LOOK if index in looked.changed_lines else read_by
                 helped_by = looked.helping_pages(index)
                 lines.append(line.model_copy(update={"read_by": read_by, "helped_by_pages": helped_by}))
