@@ -20,7 +20,7 @@ NOUGHTS = {"o": "0", "O": "0"}
 FIGURES = {**NOUGHTS, "l": "1", "I": "1", "z": "2", "Z": "2", "g": "9"}
 """Letters that are figures when all else in their word is. At its ends only noughts are: 10l are pounds, 3g grams."""
 FEWEST_CHARACTERS = 3
-"""A shorter word stays as it was read: 8o is octavo, 1o primo."""
+"""In French a shorter word stays as it was read: 8o is octavo, 1o primo."""
 FRENCH_WORD = re.compile(
     "au|aux|ce|ces|dans|de|des|du|elle|est|et|il|ils|la|le|les|leur|ne|nous|par|pas|pour|que|qui", re.IGNORECASE
 )
@@ -47,7 +47,8 @@ def as_printed(lines: Sequence[EncodedLine], characters: Sequence[str]) -> tuple
     printed = []
     for line, text, long_s in zip(lines, texts, long_s_places(texts), strict=True):
         ids = line.draft_ids.copy()
-        for place, letter in {**dict.fromkeys(long_s, "s"), **_figures(text)}.items():
+        figures = _figures(text, FEWEST_CHARACTERS if french else 1)
+        for place, letter in {**dict.fromkeys(long_s, "s"), **figures}.items():
             ids[place] = class_of[letter]
         printed.append(_kept(replace(line, draft_ids=ids), [True] * len(ids) if french else _no_thin_space(text)))
     return tuple(printed)
@@ -59,12 +60,12 @@ def is_french(texts: Sequence[str]) -> bool:
     return sum(FRENCH_WORD.fullmatch(word) is not None for word in words) > FRENCH_RATIO * len(words)
 
 
-def _figures(text: str) -> dict[int, str]:
-    """Return place -> figure of the look-alikes in the numbers of ``text``."""
+def _figures(text: str, fewest_characters: int) -> dict[int, str]:
+    """Return place -> figure of the look-alikes in those numbers of ``text`` that are long enough."""
     return {
         place: FIGURES[letter]
         for number in _NUMBER.finditer(text)
-        if len(number[0]) >= FEWEST_CHARACTERS
+        if len(number[0]) >= fewest_characters
         for place, letter in enumerate(number[0], number.start())
         if letter in FIGURES
     }

@@ -33,12 +33,16 @@ def printed(*lines: str) -> list[str]:
         ("from 1go9 to 19lo", "from 1909 to 1910"),
         ("1zoo men", "1200 men"),
         ("in IooI and Io24", "in IooI and Io24"),
-        ("8o and 1o, 5ol, 20g", "8o and 1o, 5ol, 20g"),
+        ("aged 8o, in 1o days, 5ol, 20g", "aged 80, in 10 days, 5ol, 20g"),
         ("book o4b, room 3oab", "book o4b, room 3oab"),
     ],
 )
 def test_letters_in_a_number_are_figures(drafted: str, meant: str) -> None:
     assert printed(drafted) == [meant]
+
+
+def test_in_french_a_round_letter_behind_one_figure_stays() -> None:
+    assert printed("la page in 8o est de 17oo et la table est 1o") == ["la page in 8o est de 1700 et la table est 1o"]
 
 
 def test_a_thin_space_before_a_mark_is_none() -> None:
