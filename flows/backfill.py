@@ -152,13 +152,20 @@ class _Backfill:
                 check_nothing_else_changed(self._folder, rereading.pages())
                 self._record(dict.fromkeys(named, "reading"), {})
                 try:
-                    statuses, reasons = rereading.run(named, self._reading, cascade=self._cascade)
+                    stale = [number for number in named if self._is_only_stale(self._found[number])]
+                    bad = [number for number in named if number not in stale]
+                    statuses, reasons = rereading.run(bad, stale, self._reading, cascade=self._cascade)
                 except Exception as error:
                     self._record(dict.fromkeys(named, "failed"), dict.fromkeys(named, str(error)))
                     raise
                 self._record({number: statuses[number] for number in named}, reasons)
         report: DocumentReport = digitize_document(self._first.uri, self._settings.output, self._config)
         return self._summarize(statuses, reasons, skipped, rereading.stale_pages(), report)
+
+    def _is_only_stale(self, page: FoundPage) -> bool:
+        """Return whether nothing but its context is the matter with a page, nor is to be changed."""
+        is_good = page.status in (PageStatus.TEXT, PageStatus.BLANK) and not page.quarantined
+        return page.stale and is_good and self._reading == self._config.reading
 
     def _due(self) -> tuple[list[int], dict[int, str]]:
         """Return the pages to be tried, and why the others are not."""

@@ -20,6 +20,9 @@ from tasks.patches import PatchStore
 from tasks.render import PageSource
 from tasks.reread import Replay, plan_replays, read_alone, reread
 
+BACKFILLED = "backfilled"
+"""Kind of the event that a page carries which was read again."""
+
 
 class Rereading:
     """The pages of one document as they are, and as they are to be. Checkpoints that are missing are made anew."""
@@ -48,11 +51,12 @@ class Rereading:
         return self._patches.stale_pages(map(self._patches.apply, self._results()))
 
     def run(
-        self, named: Sequence[int], reading: ReadingConfig, *, cascade: bool
+        self, named: Sequence[int], stale: Sequence[int], reading: ReadingConfig, *, cascade: bool
     ) -> tuple[dict[int, str], dict[int, str]]:
         """Read the pages ``named`` with ``reading`` and keep what was read; return statuses and reasons by page.
 
-        A page that fails again keeps the reading that it had.
+        The ``stale`` pages are read as they were, in the memory that they should have had. A page that fails again
+        keeps the reading that it had.
 
         Raises:
             BrokenChecksum: memory cannot be brought to where it was before a page.
@@ -60,7 +64,7 @@ class Rereading:
         if reading.model_copy(update={"render": self._base.render}) != self._base:
             results = self._read_alone(named, reading)
         else:
-            results = self._read_in_memory(named, reading, cascade=cascade)
+            results = self._read_in_memory(named, stale, reading, cascade=cascade)
         statuses, reasons = {}, {}
         for page, patch in results:
             statuses[page.page_number] = page.status.value
@@ -79,12 +83,11 @@ class Rereading:
             yield self._patch(read_alone(encoded, model, reading), reading, memory_sha256=None)
 
     def _read_in_memory(
-        self, named: Sequence[int], reading: ReadingConfig, *, cascade: bool
+        self, named: Sequence[int], stale: Sequence[int], reading: ReadingConfig, *, cascade: bool
     ) -> Iterator[tuple[PageResult, PagePatch]]:
         self._readings = {n: self._patches.read(n).reading for n in self._patches.remembered()}
         self._readings |= dict.fromkeys(named, reading)
-        asked = {n for n in self._chunk_of if n >= min(named)} if cascade else set(named)
-        for replay in plan_replays(self._chunks, asked, self._is_kept):
+        for replay in plan_replays(self._chunks, self._asked(named, stale, cascade=cascade), self._is_kept):
             since = self._chunks[replay.first_chunk].page_numbers[0]
             for page in self._replayed(replay):
                 yield self._patch(
@@ -93,6 +96,14 @@ class Rereading:
                     memory_sha256=self._patches.memory_before(page.page_number, since),
                     named=page.page_number in named,
                 )
+
+    def _asked(self, named: Sequence[int], stale: Sequence[int], *, cascade: bool) -> set[int]:
+        """Return the pages to be read, with those before them that changed their context if that is to be made good."""
+        changed_before = {n for n in self._patches.remembered() if n < max((*named, *stale))}
+        if cascade:
+            first = min((*named, *stale, *changed_before))
+            return {n for n in self._chunk_of if n >= first} - self._patches.read_alone()
+        return {*named, *stale, *(changed_before if stale else ())}
 
     def _replayed(self, replay: Replay) -> Iterator[PageResult]:
         return reread(
@@ -111,6 +122,10 @@ class Rereading:
     ) -> tuple[PageResult, PagePatch]:
         """Return ``page`` with what to keep of it."""
         before = self._base_page(page.page_number)
+        if not named and page.page_number in self._patches.page_numbers:  # the same patch, in another memory
+            earlier = self._patches.read(page.page_number)
+            page = page.model_copy(update={"events": (*page.events, *_backfilled(earlier.page))})
+            return page, earlier.model_copy(update={"page": page, "memory_sha256": memory_sha256})
         if named or page != before:
             page = page.model_copy(update={"events": (*page.events, _event(before, page, reading, self._base, named))})
         return page, PagePatch(
@@ -160,10 +175,14 @@ class Rereading:
         return storage.exists_with_sha256(storage.join(self._root, state.uri), state.sha256)
 
 
+def _backfilled(page: PageResult) -> list[Event]:
+    return [event for event in page.events if event.kind == BACKFILLED]
+
+
 def _event(before: PageResult, page: PageResult, reading: ReadingConfig, base: ReadingConfig, named: bool) -> Event:
     cause = f"was {before.status.value}{f' ({before.error})' if before.error else ''}" if named else "context changed"
     changes = "; ".join(changed_fields(base, reading)) or "the same configuration"
-    return Event(kind="backfilled", page_number=page.page_number, detail=f"{cause}; read again with {changes}")
+    return Event(kind=BACKFILLED, page_number=page.page_number, detail=f"{cause}; read again with {changes}")
 
 
 def changed_fields(base: ReadingConfig, reading: ReadingConfig) -> list[str]:

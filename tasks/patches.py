@@ -76,6 +76,10 @@ class PatchStore:
             self._remembered = {patch.page.page_number: patch.memory_key for patch in patches if patch.is_remembered}
         return self._remembered
 
+    def read_alone(self) -> set[int]:
+        """Return the pages whose patches were read without the document's memory."""
+        return {n for n in self.page_numbers if self.read(n).memory_sha256 is None}
+
     def memory_before(self, page_number: int, since: int = 1) -> str:
         """Return the digest of the patches that a page has to find in memory, of those of pages from ``since`` on."""
         last = page_number + self._reading.sr_swa.lookahead_pages

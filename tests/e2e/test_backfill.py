@@ -132,6 +132,11 @@ def test_backfill_patches_two_of_a_hundred_pages_in_every_output_and_nothing_els
         (83, "failed", "text", "the disk was away"),
     ]
     if collected:
+        in_context = run("backfill", "-o", output, "--status", "stale", "--json")
+        assert in_context.returncode == 0, in_context.stderr
+        assert json.loads(in_context.stdout)["documents"][0]["stale_pages"] == []
+        manifest = json.loads((shelf(output) / "manifest.json").read_text())
+        assert [page["page_number"] for page in manifest["backfilled_pages"]] == list(LOST), "the others were not bad"
         return
     patched = {name: (shelf(output) / name).read_bytes() for name in ("document.txt", "document.pdf", "pages.jsonl")}
     again = run("run", scans, "-o", output)
