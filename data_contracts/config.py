@@ -138,7 +138,7 @@ class QualityConfig(_Config):
     """
 
     version: Literal[2] = Field(2, description="meaning of the checks")
-    gate: bool = Field(False, description="check before publishing and keep back what fails")
+    gate: bool = Field(True, description="check before publishing and keep back what fails")
     max_quarantined_ratio: float = Field(
         0.05, ge=0, le=1, description="quarantined pages that a published document may have [ratio]"
     )

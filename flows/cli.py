@@ -146,7 +146,7 @@ def _add_digitizing(run: argparse.ArgumentParser) -> None:
         "--gate",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="check before publishing; what fails is kept back (exit 40; default: no)",
+        help="check before publishing; what fails is kept back (exit 40; default: yes)",
     )
 
 
