@@ -1,4 +1,4 @@
-"""A document of 1,500 pages and 200 MB in an object store: memory, page images and the spool stay bounded."""
+"""A document of 1,500 pages and 400 MB in an object store: memory, page images and the spool stay bounded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tasks.loading import QUEUE_DEPTH_PAGES
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 
 PAGES = 1500
-PAGE_BYTES = 140_000
+PAGE_BYTES = 270_000
 WINDOW_PAGES = 8
 GROWTH_BYTES = 40_000_000
 """What an allocator may keep after the first 300 pages; one page image a page would be 750 MB."""

@@ -7,8 +7,10 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from support.command import run as run_command
 from support.served import Served, until
 from support.webhook import Hook, listening
 
@@ -37,6 +39,12 @@ def served(tmp_path_factory: pytest.TempPathFactory, hook: Hook) -> Iterator[Ser
     served.kill()
 
 
+def readings(output: Path) -> dict[str, bytes]:
+    """Return what was published, but for the manifest, which has times."""
+    (folder,) = {path.parent for path in output.glob("sample-*/manifest.json")}
+    return {name: (folder / name).read_bytes() for name in ("document.txt", "document.pdf", "pages.jsonl")}
+
+
 def test_a_run_whose_worker_died_with_it_is_freed_within_two_minutes(served: Served, hook: Hook) -> None:
     run_id = served.start_run(source="sample.pdf", config={"chunk_pages": 1})
     results = served.output / ".tomeflow" / "results"
@@ -52,6 +60,9 @@ def test_a_run_whose_worker_died_with_it_is_freed_within_two_minutes(served: Ser
     again = served.start_run(source="sample.pdf", config={"chunk_pages": 1})
     assert served.wait_for(again, "COMPLETED", "FAILED", "CRASHED")["type"] == "COMPLETED"
     assert not [path for path, changed in finished.items() if path.stat().st_mtime_ns != changed]
+    undisturbed = served.folder / "undisturbed"
+    assert run_command("run", served.folder / "sample.pdf", "-o", undisturbed, "--chunk-pages", "1").returncode == 0
+    assert readings(served.output) == readings(undisturbed)
 
 
 def test_a_failed_run_is_told_to_the_webhook_with_its_reason(served: Served, hook: Hook) -> None:
