@@ -111,17 +111,7 @@ def evaluate_pages(facts: Iterable[PageFacts], quality: QualityConfig) -> tuple[
 
 def evaluate_document(facts: DocumentFacts, quality: QualityConfig) -> tuple[Evaluation, ...]:
     """Judge the document as a whole."""
-    row = document_row(facts, quality)
-    return tuple(
-        Evaluation(
-            suite="document",
-            expectation=check.name,
-            severity=check.severity,
-            success=not failing,
-            detail=check.says(failing[0][1]) if failing else "",
-        )
-        for check, failing in _validate("document", [row], document_checks(quality), "row")
-    )
+    return _judge_document(document_row(facts, quality), document_checks(quality))
 
 
 def document_row(facts: DocumentFacts, quality: QualityConfig) -> dict[str, Any]:
@@ -132,8 +122,11 @@ def document_row(facts: DocumentFacts, quality: QualityConfig) -> dict[str, Any]
 
 def evaluate_published(damaged_files: Sequence[str]) -> tuple[Evaluation, ...]:
     """Judge what was written to the shelf or the quarantine: ``damaged_files`` are not what was meant."""
-    checks = (Check("every file is whole", "damaged_files", "critical", allowed=("",)),)
-    row = {"row": 0, "damaged_files": ", ".join(damaged_files)}
+    check = Check("every file is whole", "damaged_files", "critical", allowed=("",))
+    return _judge_document({"row": 0, "damaged_files": ", ".join(damaged_files)}, [check])
+
+
+def _judge_document(row: dict[str, Any], checks: Sequence[Check]) -> tuple[Evaluation, ...]:
     return tuple(
         Evaluation(
             suite="document",

@@ -8,12 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.command import RUN_TIMEOUT_S, command, run
+from support.failures.processes import until
 
 from flows.sample import write_sample
 
@@ -57,15 +56,6 @@ def processes_of(output: Path) -> list[int]:
 
 def finished_chunks(results: Path) -> list[Path]:
     return sorted(results.rglob("decode-*"))
-
-
-def until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_every_page_of_the_sample_is_accounted_for(undisturbed: tuple[Path, dict[str, object]]) -> None:

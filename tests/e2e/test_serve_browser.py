@@ -8,22 +8,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Page, expect, sync_playwright
+from support.browser import CHROMIUM_FLAGS
 from support.served import RUN_TIMEOUT_S, Served
 
 from flows.sample import write_sample
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 
-CHROMIUM_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 # A page of the UI, on a machine that does other things as well.
 PAGE_TIMEOUT_MS = 120_000
 # Between two looks at a run, as a person reloads a page.

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.browser import CHROMIUM_FLAGS
 from support.judged import judge_document, prose_page
 from support.readings import blank_page, text_page
 
@@ -123,16 +124,6 @@ ATTACKS = (
     "'}};document.title='broken'//{{ 7*7 }}{% raw %}",
     "</q></div></body><body onload=\"document.title='broken'\">",
 )
-CHROMIUM = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 @pytest.mark.e2e
@@ -148,7 +139,7 @@ def test_text_of_a_scanned_page_does_nothing_in_a_real_browser(tmp_path: Path, n
         browser = playwright.chromium.launch_persistent_context(
             str(tmp_path / "profile"),
             executable_path=chromium,
-            args=list(CHROMIUM),
+            args=list(CHROMIUM_FLAGS),
             viewport={"width": 390, "height": 800},
         )
         page = browser.new_page()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.letter_tokenizer import letter_tokenizer
 from support.tiny_vlm import tiny_unlimited_ocr
 
 from data_contracts.config import ReadingConfig, SrSwaConfig, VlmConfig
@@ -34,26 +35,12 @@ CONFIG = SrSwaConfig(window_pages=2, max_window_pages=2, top_k=1, reference_toke
 
 def save_checkpoint(folder: Path) -> None:
     """Write a model with random weights and a processor with a vocabulary of letters."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
     vocabulary = {word: index for index, word in enumerate([*WORDS, *LETTERS])}
     model = tiny_unlimited_ocr(vocab_size=len(vocabulary), eos_token_id=1)
     model.config.image_token_id = vocabulary["<image>"]
     model.generation_config.eos_token_id = 1
     model.save_pretrained(folder)
-    letters = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    letters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    letters.decoder = decoders.Fuse()
-    letters.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=letters,
-        bos_token="<s>",
-        eos_token="</s>",
-        unk_token="<unk>",
-        additional_special_tokens=WORDS[2:6],
-    )
-    tokenizer.save_pretrained(folder)
+    letter_tokenizer(WORDS, LETTERS).save_pretrained(folder)
     settings = {"image_processor_type": "UnlimitedOcrImageProcessor", "size": {"height": 256, "width": 256}}
     (folder / "preprocessor_config.json").write_text(json.dumps(settings))
 

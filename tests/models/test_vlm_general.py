@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from support.drafts import drafted_line
+from support.letter_tokenizer import letter_tokenizer
 from support.printed import PROSE, print_page
 from support.tiny_families import FAMILIES, tiny_family
 
@@ -56,26 +57,6 @@ def pixels_processor(family: str) -> Any:
     return kind(size=edge, max_image_size=edge)
 
 
-def letter_tokenizer(chat_template: str | None) -> Any:
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    vocabulary = {word: index for index, word in enumerate([*MARKS, *LETTERS])}
-    letters = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    letters.pre_tokenizer = pre_tokenizers.Split(Regex(r".|\n"), "isolated")
-    letters.decoder = decoders.Fuse()
-    letters.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=letters,
-        bos_token="<s>",
-        eos_token="</s>",
-        unk_token="<unk>",
-        additional_special_tokens=MARKS[3:],
-    )
-    tokenizer.chat_template = chat_template
-    return tokenizer
-
-
 @pytest.fixture(scope="module", params=FAMILIES)
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as transformers saves it."""
@@ -85,7 +66,7 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     model.config.image_token_id = PAGE_ID
     model.generation_config.eos_token_id = 1
     model.save_pretrained(folder)
-    letter_tokenizer(None if family in WITHOUT_TEMPLATE else CHAT).save_pretrained(folder)
+    letter_tokenizer(MARKS, LETTERS, None if family in WITHOUT_TEMPLATE else CHAT).save_pretrained(folder)
     pixels_processor(family).save_pretrained(folder)
     return folder
 
@@ -157,7 +138,7 @@ def test_a_document_is_read_page_by_page_with_constant_memory(reader: VlmReader)
 
 
 def test_the_prompt_has_the_family_s_marks_around_the_page(checkpoint: Path, reader: VlmReader) -> None:
-    tokenizer = letter_tokenizer(None)
+    tokenizer = letter_tokenizer(MARKS, LETTERS)
     before, after = AROUND_PAGE.get(checkpoint.name.rstrip("0123456789"), ("", ""))
     rules = reader._rules
     assert tokenizer.decode([*rules.sink_ids, *rules.lead_ids]).endswith(before)
