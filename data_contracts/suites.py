@@ -214,7 +214,8 @@ def _great_expectations() -> Any:
         warnings.simplefilter("ignore")
         import great_expectations as gx
         import great_expectations.expectations  # the same warnings
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    for name in ("great_expectations", "great_expectations.data_context.types.base"):  # the second sets its own level
+        logging.getLogger(name).setLevel(logging.WARNING)
     return gx
 
 
