@@ -24,6 +24,9 @@ from typing import Any
 from data_contracts.errors import StepLost
 
 STEPS_MODULE = "flows.steps"
+FLAT_MEMORY = {"MALLOC_ARENA_MAX": "2", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16"}
+"""Set for the child, whose lines all differ in length: torch keeps a compiled kernel for each of the last 1,024 shapes
+(200 MB more after 150 pages), and each thread a heap of its own (100 MB more)."""
 START_TIMEOUT_S = 300.0
 """For the child's first word: importing torch from a cold disk takes its time, and is no fault of a page."""
 
@@ -99,7 +102,7 @@ class _Child:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", STEPS_MODULE, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                env={**FLAT_MEMORY, **os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # standard output belongs to --json
             )

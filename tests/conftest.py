@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -48,14 +49,28 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
 
 
-@pytest.fixture(autouse=True)
-def unspoilt_environment() -> Iterator[None]:
-    """Put back, after each test, every Prefect, AWS, tomeflow and GX variable that it changed."""
+@contextmanager
+def _put_back() -> Iterator[None]:
+    """Put back every Prefect, AWS, tomeflow and GX variable that was changed meanwhile."""
     before = {name: os.environ[name] for name in _ambient_names()}
     yield
     for name in _ambient_names():
         del os.environ[name]
     os.environ.update(before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def unspoilt_environment_of_modules() -> Iterator[None]:
+    """Put back what fixtures of a module changed: the next module must not find its server."""
+    with _put_back():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def unspoilt_environment(unspoilt_environment_of_modules: None) -> Iterator[None]:
+    """Put back what a test changed."""
+    with _put_back():
+        yield
 
 
 @pytest.fixture

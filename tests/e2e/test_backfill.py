@@ -36,8 +36,7 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One Prefect server for all commands of this module."""
-    with pytest.MonkeyPatch.context() as environment, prefect_api(tmp_path_factory.mktemp("server"), None) as url:
-        environment.setenv("PREFECT_API_URL", url)
+    with prefect_api(tmp_path_factory.mktemp("server"), None):
         yield
 
 

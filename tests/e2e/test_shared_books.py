@@ -15,6 +15,7 @@ from statistics import median
 
 import pytest
 from support.command import command, run
+from support.failures.processes import children_of
 
 from data_contracts.jsonl import read_pages
 from data_contracts.result import Line
@@ -33,7 +34,7 @@ MOST_CER_OF_FORTY_PAGES = 0.02
 
 
 class ResidentMemory(threading.Thread):
-    """Samples a process' resident memory, each sample with the pages that its log says are done."""
+    """Samples what a run and its process of steps hold, each sample with the pages that its log says are done."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         super().__init__(daemon=True)
@@ -43,12 +44,10 @@ class ResidentMemory(threading.Thread):
 
     def run(self) -> None:
         while self._process.poll() is None:
-            try:
-                status = Path(f"/proc/{self._process.pid}/status").read_text()
-            except OSError:
-                return
-            if found := re.search(r"VmRSS:\s+(\d+)", status):
-                self.samples.append((self._pages_done(), int(found[1]) * 1024))
+            steps = [pid for pid in children_of(self._process.pid) if "flows.steps" in text_of(pid, "cmdline")]
+            held = [re.search(r"VmRSS:\s+(\d+)", text_of(pid, "status")) for pid in (self._process.pid, *steps)]
+            if steps and all(held):
+                self.samples.append((self._pages_done(), sum(int(found[1]) * 1024 for found in held if found)))
             time.sleep(SAMPLE_S)
 
     def _pages_done(self) -> int:
@@ -57,6 +56,14 @@ class ResidentMemory(threading.Thread):
 
     def median_bytes(self, pages: tuple[int, int]) -> float:
         return median(resident for done, resident in self.samples if pages[0] <= done <= pages[1])
+
+
+def text_of(pid: int, file: str) -> str:
+    """Return what the kernel says of a process, or nothing if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/{file}").read_text()
+    except OSError:
+        return ""
 
 
 @pytest.fixture(scope="module")
