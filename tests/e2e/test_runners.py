@@ -1,4 +1,8 @@
-"""Encoding on a Dask cluster of this machine: the same bytes, and a killed worker costs its chunk only."""
+"""Encoding on a Dask cluster of this machine: the same bytes, also when a worker is killed.
+
+What the killed worker was at, and what it had done but not yet handed over, is done again by others: Dask keeps
+results where they were made.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,7 @@ def command_line(pid: int) -> str:
 
 
 @pytest.mark.parametrize("runner", ["dask"])
-def test_a_killed_worker_costs_its_chunk_and_changes_no_byte(
+def test_a_killed_worker_stops_no_run_and_changes_no_byte(
     runner: str, sample: Path, on_threads: bytes, tmp_path: Path
 ) -> None:
     pytest.importorskip(f"prefect_{runner}", reason=f"the extra {runner} is not installed")
@@ -71,12 +75,11 @@ def test_a_killed_worker_costs_its_chunk_and_changes_no_byte(
         until(lambda: any(results.rglob("encode-*")), RUN_TIMEOUT_S, "the first encoded chunk")
         workers = [pid for pid in processes_below(running.pid) if WORKER[runner] in command_line(pid)]
         os.kill(workers[0], signal.SIGKILL)
-        encoded = {path: path.stat().st_mtime_ns for path in results.rglob("encode-*")}
+        encoded = len(list(results.rglob("encode-*")))
         below = processes_below(running.pid)
         said, complaints = running.communicate(timeout=RUN_TIMEOUT_S)
     assert running.returncode == 0, complaints
-    assert len(encoded) < PAGES
-    assert not [path for path, changed in encoded.items() if path.stat().st_mtime_ns != changed]
+    assert encoded < PAGES, "it was killed after the work was done"
     (document,) = json.loads(said)["documents"]
     assert (Path(document["output"]) / "pages.jsonl").read_bytes() == on_threads
     until(lambda: not [pid for pid in below if "-m flows" in command_line(pid)], 30, "a process outlived its run")
