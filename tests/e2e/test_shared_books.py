@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import pytest
 from support.command import command, run
@@ -54,8 +53,9 @@ class ResidentMemory(threading.Thread):
         lines = re.findall(r"^(\d+) of \d+ pages", self._log.read_text(), re.MULTILINE)
         return int(lines[-1]) if lines else 0
 
-    def median_bytes(self, pages: tuple[int, int]) -> float:
-        return median(resident for done, resident in self.samples if pages[0] <= done <= pages[1])
+    def kept_bytes(self, pages: tuple[int, int]) -> int:
+        """What is held between pages; a page in work takes 0.1 to 0.3 GB more for a moment, whenever that is."""
+        return min(resident for done, resident in self.samples if pages[0] <= done <= pages[1])
 
 
 def text_of(pid: int, file: str) -> str:
@@ -98,7 +98,7 @@ def test_forty_pages_of_the_long_book_are_all_there_and_read_well(
 
 def test_memory_is_as_flat_late_as_early(long_book: tuple[Path, ResidentMemory]) -> None:
     _, memory = long_book
-    early, late = memory.median_bytes(EARLY_PAGES), memory.median_bytes(LATE_PAGES)
+    early, late = memory.kept_bytes(EARLY_PAGES), memory.kept_bytes(LATE_PAGES)
     assert late <= early * MOST_GROWTH_RATIO, f"{early / 1e6:.0f} MB early, {late / 1e6:.0f} MB late"
 
 
