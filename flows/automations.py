@@ -16,9 +16,10 @@ from prefect.events import AutomationCore, CallWebhook, ChangeFlowRunState, Even
 from prefect.types import SecretDict
 from pydantic import SecretStr
 
-# Prefect sends no heartbeats more often than this [s]; three may be missed before a run counts as dead.
-HEARTBEAT_S = 30
-SILENCE_S = 90
+from flows.settings import HEARTBEAT_S
+
+SILENCE_S = 3 * HEARTBEAT_S
+"""After which a run counts as dead."""
 
 FREE_DEAD_RUNS = "tomeflow: free dead runs"
 NOTIFY = "tomeflow: notify"

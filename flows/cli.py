@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     from data_contracts.errors import TomeflowError
-    from flows.settings import silence_telemetry
+    from flows.settings import set_library_defaults
 
-    silence_telemetry()
+    set_library_defaults()
     try:
         return int(options.command(options))
     except TomeflowError as error:

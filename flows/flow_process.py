@@ -11,13 +11,13 @@ from contextlib import nullcontext
 
 from flows.lifeline import end_with_parent
 from flows.running_marks import marked_running
-from flows.settings import flow_run_id, marks_folder, silence_telemetry
+from flows.settings import flow_run_id, marks_folder, set_library_defaults
 
 
 def main() -> None:
     """Run the flow run that the worker's environment names."""
     end_with_parent()
-    silence_telemetry()
+    set_library_defaults()
     marks = marks_folder()
     with marked_running(marks, flow_run_id()) if marks else nullcontext():
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from flows.settings import PARENT_PID_NAME, parent_pid
+from flows.settings import PARENT_PID_NAME, parent_pid, search_path
 
 POLL_S = 0.5
 
@@ -26,7 +26,7 @@ def end_with_parent() -> None:
 
 def child_environment() -> dict[str, str]:
     """Return this process's environment for a child that runs under a lifeline."""
-    return {**os.environ, PARENT_PID_NAME: str(os.getpid())}
+    return {**os.environ, "PATH": search_path(), PARENT_PID_NAME: str(os.getpid())}
 
 
 def _watch(parent: int) -> None:

@@ -36,7 +36,6 @@ _SERVER = {
     "PREFECT_SERVER_UI_API_URL": "/api",  # else the pages look for their server on port 4200, whatever --port says
 }
 _WORKER = {
-    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     "PREFECT_WORKER_QUERY_SECONDS": "2",  # a person who clicks "run" waits for it; the server is on this machine
     "PREFECT_LOGGING_EXTRA_LOGGERS": "tomeflow.digitize,tomeflow.encode",
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "WARNING",  # a line for each finished task is noise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
@@ -19,8 +20,11 @@ FILES_PATH = "tomeflow"
 MARKS_FOLDER_NAME = "TOMEFLOW_MARKS_FOLDER"
 OUTPUT_DIGEST_CHARACTERS = 12
 
-# Neither the orchestrator nor the validator may call home; set before either is imported.
-_QUIET_ENVIRONMENT = {
+HEARTBEAT_S = 30
+"""Between two signs of life of a run: the shortest that Prefect takes. Its default outlasts ``SILENCE_S``."""
+
+# Neither the orchestrator nor the validator may call home.
+_LIBRARY_DEFAULTS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
@@ -29,6 +33,7 @@ _QUIET_ENVIRONMENT = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "OPENCV_LOG_LEVEL": "ERROR",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
 }
 
 
@@ -91,6 +96,11 @@ def _path(name: str) -> Path | None:
     return Path(value) if value else None
 
 
+def search_path() -> str:
+    """Return the search path on which ``python`` is this one, whether its environment was activated or not."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
 def parent_pid() -> int | None:
     """Return the process that started this one under a lifeline, if it said so."""
     pid = os.environ.get(PARENT_PID_NAME)
@@ -131,7 +141,7 @@ def flow_run_id() -> str:
     return os.environ["PREFECT__FLOW_RUN_ID"]
 
 
-def silence_telemetry() -> None:
-    """Switch off telemetry of every library; must run before they are imported."""
-    for name, value in _QUIET_ENVIRONMENT.items():
+def set_library_defaults() -> None:
+    """Have libraries call nobody, and runs say often enough that they live; must run before they are imported."""
+    for name, value in _LIBRARY_DEFAULTS.items():
         os.environ.setdefault(name, value)

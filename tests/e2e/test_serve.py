@@ -91,8 +91,7 @@ def test_a_run_cut_off_with_everything_else_goes_on_after_a_restart(served: Serv
     finished = {path: path.stat().st_mtime_ns for path in results.rglob("decode-*")}
     assert len(finished) < PAGES
     served.start()
-    state = served.wait_for(run_id, "COMPLETED", "FAILED", "CRASHED")
-    assert state["type"] == "COMPLETED", state
+    served.wait_for(run_id, "COMPLETED")
     assert not [path for path, changed in finished.items() if path.stat().st_mtime_ns != changed]
     (folder,) = published(served)
     assert json.loads((folder / "manifest.json").read_text())["selected_pages"] == list(range(1, PAGES + 1))
@@ -166,8 +165,7 @@ def test_prefect_yaml_deploys_to_a_server_and_its_runs_run(served: Served, tmp_p
     assert deployment["enforce_parameter_schema"] is True
     parameters = {"source": str(served.folder / "sample.pdf"), "output": str(served.output)}
     run_id = served.start_run(**parameters, config={"chunk_pages": 1})
-    state = served.wait_for(run_id, "COMPLETED", "FAILED", "CRASHED")
-    assert state["type"] == "COMPLETED", state
+    served.wait_for(run_id, "COMPLETED")
 
 
 @pytest.mark.parametrize("part", ["uvicorn", "prefect worker"])

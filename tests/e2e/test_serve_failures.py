@@ -58,7 +58,7 @@ def test_a_run_whose_worker_died_with_it_is_freed_within_two_minutes(served: Ser
     assert time.monotonic() - killed < FREED_WITHIN_S
     until(lambda: any("prefect.flow-run.Crashed" in body for _, body in hook.calls), 60, "the call of the webhook")
     again = served.start_run(source="sample.pdf", config={"chunk_pages": 1})
-    assert served.wait_for(again, "COMPLETED", "FAILED", "CRASHED")["type"] == "COMPLETED"
+    served.wait_for(again, "COMPLETED")
     assert not [path for path, changed in finished.items() if path.stat().st_mtime_ns != changed]
     undisturbed = served.folder / "undisturbed"
     assert run_command("run", served.folder / "sample.pdf", "-o", undisturbed, "--chunk-pages", "1").returncode == 0
@@ -67,7 +67,7 @@ def test_a_run_whose_worker_died_with_it_is_freed_within_two_minutes(served: Ser
 
 def test_a_failed_run_is_told_to_the_webhook_with_its_reason(served: Served, hook: Hook) -> None:
     run_id = served.start_run(source="missing.pdf")
-    assert served.wait_for(run_id, "COMPLETED", "FAILED", "CRASHED")["type"] == "FAILED"
+    served.wait_for(run_id, "FAILED")
     call = until(lambda: [c for c in hook.calls if run_id in c[1]], 60, "the call of the webhook")[0]
     assert call[0] == f"/{SECRET}"
     told = json.loads(call[1])
@@ -79,7 +79,7 @@ def test_a_failed_run_is_told_to_the_webhook_with_its_reason(served: Served, hoo
 def test_pages_kept_back_are_told_to_the_webhook(served: Served, hook: Hook) -> None:
     strict = {"gate": True, "min_confidence": 1.0, "max_quarantined_ratio": 1.0}
     run_id = served.start_run(source="sample.pdf", config={"chunk_pages": 1, "pages": "1", "quality": strict})
-    assert served.wait_for(run_id, "COMPLETED", "FAILED", "CRASHED")["type"] == "COMPLETED"
+    served.wait_for(run_id, "COMPLETED")
     call = until(lambda: [c for c in hook.calls if "quarantined" in c[1]], 60, "the call of the webhook")[0]
     told = json.loads(call[1])
     assert told["resource"].startswith("tomeflow.document.sample-")

@@ -57,7 +57,9 @@ class CountedSource(PageSource):
             MADE[:] = [made for made in MADE if made() is not None]
             most = FOLDER / "most_alive.txt"
             if len(MADE) > (int(most.read_text()) if most.exists() else 0):
-                most.write_text(str(len(MADE)))
+                written = FOLDER / "most_alive.part"
+                written.write_text(str(len(MADE)))
+                written.replace(most)  # in one piece: this process may be killed at any moment
         return image
 
 

@@ -19,6 +19,9 @@ from support.command import command
 # Starting a server, importing the flows and starting a worker, on a machine that does other things as well.
 START_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 600
+ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+# Of the end of each log, where something went wrong.
+TOLD_CHARACTERS = 2000
 
 RECORDER = '''\
 """Writes down, beside itself, every name that this process wants to have resolved."""
@@ -43,13 +46,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def until(condition: Callable[[], Any], timeout_s: float, what: str = "") -> Any:
+def until(condition: Callable[[], Any], timeout_s: float, what: str | Callable[[], str] = "") -> Any:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if result := condition():
             return result
         time.sleep(0.2)
-    raise AssertionError(f"not within {timeout_s} s: {what or condition}")
+    raise AssertionError(f"not within {timeout_s} s: {what() if callable(what) else what or condition}")
 
 
 class Served:
@@ -66,7 +69,8 @@ class Served:
         (self._recorder / "sitecustomize.py").write_text(RECORDER)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
         path = os.pathsep.join(filter(None, [str(self._recorder), str(Path.cwd()), os.environ.get("PYTHONPATH")]))
-        self.environment = {**inherited, **environment, "PYTHONPATH": path}
+        # Not activated, as `make test` and cron run it: `python` on the path is another one, or none.
+        self.environment = {**inherited, **environment, "PYTHONPATH": path, "PATH": os.defpath}
         self.process: subprocess.Popen[str] | None = None
         self.log = folder / "serve.log"
 
@@ -80,7 +84,8 @@ class Served:
         assert line.startswith(self.url), f"{line}{self.log.read_text()}{self.logs()}"
 
     def logs(self) -> str:
-        return "\n".join(path.read_text(errors="replace")[-3000:] for path in sorted(self.home.glob("*.log")))
+        logs = sorted(self.home.glob("*.log"))
+        return "\n".join(path.read_text(errors="replace")[-TOLD_CHARACTERS:] for path in logs)
 
     def kill(self) -> None:
         self.process.kill()
@@ -142,8 +147,18 @@ class Served:
         state: dict[str, Any] = self.ask(f"/flow_runs/{run_id}")["state"]
         return state
 
-    def wait_for(self, run_id: str, *types: str, timeout_s: float = RUN_TIMEOUT_S) -> dict[str, Any]:
-        """Wait until the run's state is of one of ``types``."""
-        return until(
-            lambda: (s := self.state(run_id))["type"] in types and s, timeout_s, f"{types}: {self.state(run_id)}"
+    def wait_for(self, run_id: str, wanted: str, timeout_s: float = RUN_TIMEOUT_S) -> dict[str, Any]:
+        """Wait until the run's state is ``wanted``; fail if it ends otherwise, with all that is known."""
+        state = until(
+            lambda: (s := self.state(run_id))["type"] in {wanted, *ENDS} and s, timeout_s, lambda: self.story(run_id)
         )
+        assert state["type"] == wanted, self.story(run_id)
+        return state
+
+    def story(self, run_id: str) -> str:
+        """What the server and the processes say of a run, for whoever has to find out what went wrong."""
+        state = self.state(run_id)
+        lines = [f"{state['name']}: {state['message']}"]
+        logs = {"limit": 30, "sort": "TIMESTAMP_DESC", "logs": {"flow_run_id": {"any_": [run_id]}}}
+        lines += [f"  {entry['message']}" for entry in reversed(self.ask("/logs/filter", logs))]
+        return "\n".join([*lines, self.logs(), self.log.read_text()[-TOLD_CHARACTERS:]])
