@@ -17,6 +17,9 @@ DIGEST := $(shell cat constraints.txt pyproject.toml <(echo "$(CURDIR)") | (sha2
 RUN_STAMP := .venv/installed-run-$(DIGEST)
 DEV_STAMP := .venv/installed-dev-$(DIGEST)
 
+# For the programs of `make train`; tomeflow's own commands see to it themselves.
+export ORT_DISABLE_TELEMETRY := 1
+
 SAMPLE_PAGES ?= 12
 PYTEST_ARGS ?=
 
@@ -45,9 +48,9 @@ fix: $(DEV_STAMP) ## Apply what ruff can repair and format
 	$(VENV_PYTHON) -m ruff format
 	$(VENV_PYTHON) -m data_contracts.config_table README.md
 
-bench: $(RUN_STAMP) ## Measure quality and key-value memory; takes long
-	.venv/bin/tomeflow bench eyes
+bench: $(RUN_STAMP) ## Measure key-value memory, and with DATA=FOLDER (books/ with truth) accuracy; takes long
 	.venv/bin/tomeflow bench kv
+	$(if $(DATA),.venv/bin/tomeflow bench eyes --data "$(DATA)")
 
 train: $(RUN_STAMP) ## Draw training pages and train the compact decoder: make train DATA=FOLDER; goes on where it stopped
 	@test -n "$(DATA)" || { echo "make train DATA=FOLDER: a folder of en/ fr/ de/ zh/ with *.txt;" \
@@ -83,7 +86,7 @@ define check_disk
 	need = $(NEED_GIB_WITHOUT_TORCH) if importlib.util.find_spec("torch") else $(NEED_GIB_WITH_TORCH); \
 	free = shutil.disk_usage(".").free / 2**30; \
 	sys.exit(0 if free >= need else f"{free:.1f} GiB are free here, installing needs about {need} GiB. Free some, " \
-	    "or install a CPU build of torch first, which is much smaller: see README, Install.")'
+	    "or install a CPU build of torch first, which is much smaller: see README, Start.")'
 endef
 
 $(RUN_STAMP): $(VENV_PYTHON)

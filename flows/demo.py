@@ -18,10 +18,11 @@ FILES = {
     "document.txt": ("plain text, a form feed between pages", "less {path}"),
     "document.pdf": ("the scan with invisible text to select and search", "open it in any PDF viewer"),
     "pages.jsonl": ("lines, words, boxes, confidences, status; a page a line", "head -1 {path} | python3 -m json.tool"),
+    "report.html": ("the verdict, every page in plots, the lines read with least confidence", "open it in any browser"),
     "manifest.json": ("digests of these files, configuration, versions", "less {path}"),
 }
 OPTIONAL_PROGRAMS = {
-    "tesseract": ("tesseract-ocr", "lets `make bench` and some tests compare readings with another reader"),
+    "tesseract": ("tesseract-ocr", "lets `tomeflow bench eyes` and `tomeflow eval --truth second-reader` compare"),
     "pdftotext": (
         "poppler-utils",
         "shows the text layer of document.pdf; some tests check it with that",

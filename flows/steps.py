@@ -177,6 +177,8 @@ def _portable(error: Exception, job: Job) -> Exception:
 
 
 if __name__ == "__main__":
+    from flows.settings import set_library_defaults
     from flows.steps import serve as serve_as_imported  # not __main__'s: one module, one set of steps
 
+    set_library_defaults()  # on a cluster its parent is a worker that never heard of them
     serve_as_imported(int(sys.argv[1]))

@@ -32,6 +32,7 @@ QUIET_ENVIRONMENT = {
     "PREFECT_CLI_PROMPT": "false",
     "GX_ANALYTICS_ENABLED": "false",
     "HF_HUB_OFFLINE": "1",
+    "ORT_DISABLE_TELEMETRY": "1",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 

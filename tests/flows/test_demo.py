@@ -42,7 +42,7 @@ def test_the_table_says_what_came_out_and_where_it_lies(scripted_command, capsys
     table = capsys.readouterr().out
     for expected in ("3 (2 text, 1 blank)", "1.23% of 12,345 characters", "4.56%", "0.68 pages/s", "512 MB"):
         assert expected in table
-    for name in ("document.txt", "document.pdf", "pages.jsonl", "manifest.json"):
+    for name in ("document.txt", "document.pdf", "pages.jsonl", "report.html", "manifest.json"):
         assert str(Path(DOCUMENT["output"]) / name) in table
     calls = (scripted_command / "calls").read_text().splitlines()
     assert [call.split()[0] for call in calls] == ["sample", "run", "eval"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 from flows.automations import SILENCE_S
 
@@ -18,3 +20,16 @@ print(get_current_settings().flows.heartbeat_frequency)
 def test_a_run_says_that_it_lives_three_times_in_the_silence_after_which_it_is_buried() -> None:
     told = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, check=True)
     assert int(told.stdout) * 3 <= SILENCE_S
+
+
+IMPORT = """
+from flows.settings import set_library_defaults
+set_library_defaults()
+import onnxruntime
+"""
+
+
+def test_onnx_runtime_leaves_no_identifier_of_the_machine_and_no_events_to_send(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    subprocess.run([sys.executable, "-c", IMPORT], env=environment | {"HOME": str(tmp_path)}, check=True)
+    assert list(tmp_path.rglob("*")) == [], "it keeps its device id and its queue in the home folder"
