@@ -134,7 +134,8 @@ def open_export(folder: Path) -> duckdb.DuckDBPyConnection:
     except duckdb.Error as error:
         connection.close()
         raise StorageUnavailable(
-            f"the export in {folder} cannot be read ({error}). Run a document first: every run exports anew."
+            f"the export in {folder} cannot be read ({str(error).splitlines()[0]}). "
+            "Run a document: every run exports anew."
         ) from error
     return connection
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from data_contracts.backfill import BACKFILL_STATUSES, BackfillReport
 from data_contracts.errors import ConfigError
+from data_contracts.warehouse import WAREHOUSE_FILE
 from flows.prefect_server import prefect_api
 from flows.settings import read_settings
 
@@ -18,6 +19,10 @@ def main(options: argparse.Namespace) -> int:
     """Run ``tomeflow backfill`` with parsed ``options`` and return the exit code."""
     parameters = read_parameters(options)
     settings = read_settings(options.output)
+    if not (settings.work_folder / WAREHOUSE_FILE).is_file():
+        raise ConfigError(
+            f"there is nothing to read again in {options.output}: no document was read into it. Is -o right?"
+        )
     with prefect_api(settings.work_folder, settings.prefect_api_url):
         from flows.backfill import backfill
 

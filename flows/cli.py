@@ -19,6 +19,21 @@ exit codes:
   1 anything else                13 not a document        33 broken checksum
 """
 
+_TRUTH = """\
+what a truth folder holds (UTF-8), the first of these that is there:
+  pages.tsv                      its n-th row, column page, names the page_NNNN.txt of page n
+  page_0001.txt, page_0002.txt   page N of the document is page_N; page_0001.gt.txt is as good
+  one text file                  all pages, a form feed between; such a file may be named itself
+
+what both sides go through before they are compared (data_contracts/text.py says it in full):
+  1 letters  ligatures, full width and long s to plain letters; vowels with e above to umlauts
+  2 hyphens  a word that is parted at the end of a line is joined
+  3 spaces   a run of white space, line ends included, is one space; none in Chinese and Japanese
+  4 quotes   every quote is ' or "
+  5 dashes   every dash is -
+  6 dots     an ellipsis is ...
+"""
+
 _BENCHMARKS = {
     "kv": "flows.benchmark",
     "eyes": "flows.benchmark_eyes",
@@ -78,7 +93,9 @@ def _parser() -> argparse.ArgumentParser:
 def _add_run(commands: Any) -> None:
     run = commands.add_parser("run", help="digitize documents", description="Digitize each INPUT into OUT/<document>/.")
     run.add_argument("inputs", nargs="+", metavar="INPUT", help="a PDF, an image, or a folder of page images")
-    run.add_argument("--pages", metavar="LIST", help="such as 1-20,35 (default: all)")
+    run.add_argument(
+        "--pages", metavar="LIST", help="published are these and no others, such as 1-20,35 (default: all)"
+    )
     _add_digitizing(run)
     run.add_argument("--runner", choices=["threads", "dask", "ray"], default="threads", help="where pages are encoded")
     run.add_argument("--fresh", action="store_true", help="ignore what earlier runs finished")
@@ -151,8 +168,13 @@ def _add_digitizing(run: argparse.ArgumentParser) -> None:
 
 
 def _add_eval(commands: Any) -> None:
-    evaluate = commands.add_parser("eval", help="compare a reading with the truth: CER and WER by page")
-    evaluate.add_argument("output", metavar="OUT", help="output folder of tomeflow run")
+    evaluate = commands.add_parser(
+        "eval",
+        help="compare a reading with the truth: CER and WER by page",
+        epilog=_TRUTH,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    evaluate.add_argument("output", metavar="OUT", help="a document's folder, or the output folder of tomeflow run")
     evaluate.add_argument(
         "--truth",
         required=True,
@@ -193,7 +215,11 @@ def _add_bench(commands: Any) -> None:
 
 def _add_query(commands: Any) -> None:
     query = commands.add_parser("query", help="ask the warehouse: SQL over documents, runs, pages, verdicts, views")
-    query.add_argument("sql", metavar="SQL", help='such as "SELECT * FROM hit_ratio"')
+    query.add_argument(
+        "sql",
+        metavar="SQL",
+        help='such as "SELECT * FROM hit_ratio"; "SHOW TABLES" and "DESCRIBE pages" say what there is',
+    )
     query.add_argument("-o", "--output", default="out", metavar="OUT", help="output folder of tomeflow run")
     query.add_argument("--export", metavar="URI", help="folder or URI of an export made by tomeflow export")
     query.add_argument("--form", choices=["table", "csv", "json"], default="table")

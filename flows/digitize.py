@@ -160,6 +160,7 @@ def digitize_document(
         selected = plan.parse_pages(config.pages, document.page_count)
         about = {"document_id": document.document_id, "page_total": len(selected)}
         logger.info("%s: %d pages", document.document_id, len(selected), extra=about)
+        _warn_of_pages_that_go(storage.join(output, document.document_id), selected)
         steps = ChunkSteps(document, local_path, config, settings.checkpoints, fresh=fresh)
         with shown_in_the_ui(document, len(selected)), gpu_slot(config.reading), encoding_on(runner):
             planned = plan.plan_chunks(selected, config.chunk_pages)
@@ -197,6 +198,16 @@ def _only_run_of(document: DocumentRef, work: Path) -> Iterator[None]:
     """Have no other run at the document meanwhile, and errors name it."""
     with page_context(document=document.document_id), one_run_at_a_time(work / "locks", document.document_id):
         yield
+
+
+def _warn_of_pages_that_go(shelf: str, selected: Sequence[int]) -> None:
+    """Say before the work what a publication of other pages will replace: it holds the selected pages and no others."""
+    if gone := sorted(publish.published_pages(shelf) - set(selected)):
+        logger.warning(
+            "%s holds pages %s too; this run replaces it without them. To keep them, select them as well (--pages).",
+            shelf,
+            plan.spell_pages(gone),
+        )
 
 
 def _summarize(

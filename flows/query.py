@@ -6,13 +6,17 @@ import argparse
 import csv
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from data_contracts.errors import ConfigError
 from data_contracts.warehouse import EXPORT_FOLDER, open_export
 from flows.settings import read_settings
 from tasks.spool import spool
+
+if TYPE_CHECKING:
+    import duckdb
 
 SPOOL_FOLDER = "spool"
 WIDEST_CELL = 60
@@ -22,14 +26,18 @@ def run_query(output: str | Path, sql: str, export: str | None = None) -> tuple[
     """Return column names and rows of ``sql`` over the export below ``output``, or over the one at ``export``.
 
     Raises:
-        ConfigError: the statement is wrong; the message is the database's, with the tables there are.
-        StorageUnavailable: there is no export.
+        ConfigError: the statement is wrong (the message is the database's, with the tables there are) or changes
+            rows; or nothing was ever read into ``output``.
+        StorageUnavailable: the export is damaged.
     """
     import duckdb
 
     work = read_settings(str(output)).work_folder
+    if not export and not (work / EXPORT_FOLDER).is_dir():
+        raise ConfigError(f"there is nothing to ask in {output} yet: no document was read into it. Is -o right?")
     connection = open_export(_local_copy(export, work / SPOOL_FOLDER) if export else work / EXPORT_FOLDER)
     try:
+        _refuse_changes(connection.extract_statements(sql))
         result = connection.execute(sql)
         return [column[0] for column in result.description or []], result.fetchall()
     except duckdb.Error as error:
@@ -37,6 +45,15 @@ def run_query(output: str | Path, sql: str, export: str | None = None) -> tuple[
         raise ConfigError(f"{' '.join(str(error).split())}. Tables and views: {names}.") from None
     finally:
         connection.close()
+
+
+def _refuse_changes(statements: Sequence[duckdb.Statement]) -> None:
+    """Refuse what changes rows: it would seem done, and the copy that it is done to is thrown away."""
+    import duckdb
+
+    changing = duckdb.ExpectedResultType.CHANGED_ROWS
+    if any(changing in statement.expected_result_type for statement in statements):
+        raise ConfigError("tomeflow query only asks: a statement that changes rows would reach a copy alone.")
 
 
 def _local_copy(export: str, spool_folder: Path) -> Path:

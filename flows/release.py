@@ -16,11 +16,12 @@ from pathlib import Path
 
 from data_contracts.errors import ConfigError
 from data_contracts.verdict import Release, Verdict
+from flows.report import write_report
 from flows.settings import read_settings
 from flows.single_flight import one_run_at_a_time
 from tasks import storage
 from tasks.plan import parse_pages
-from tasks.publish import MANIFEST, move_to_shelf
+from tasks.publish import FILE_NAMES, MANIFEST, move_to_shelf
 from tasks.validate import quarantine_folder, read_verdict, record_releases, verdict_fields
 
 LAST_PAGE = 100_000
@@ -47,6 +48,7 @@ def release_pages(output: str, document_id: str, pages: str, why: str, released_
         ]
         verdict = record_releases(work, verdict, releases)
         _publish_what_may(output, work, verdict)
+        _renew_report(storage.local_path(storage.join(output, document_id)))
     return verdict
 
 
@@ -79,13 +81,19 @@ def _publish_what_may(output: str, work: Path, verdict: Verdict) -> None:
     storage.write_bytes(place, (json.dumps(manifest, ensure_ascii=False, indent=2) + "\n").encode())
 
 
+def _renew_report(shelf: Path | None) -> None:
+    """Have the report of what is published say what was released; none where no run would write one either."""
+    if shelf and (shelf / MANIFEST).is_file() and (shelf / FILE_NAMES["jsonl"]).is_file():
+        write_report(shelf)
+
+
 def main(options: argparse.Namespace) -> int:
     """Run ``tomeflow release`` with parsed ``options`` (``output``, ``document``, ``pages``, ``why``, ``by``)."""
     verdict = release_pages(
         options.output, options.document, options.pages, options.why, options.by or getpass.getuser()
     )
     if verdict.is_publishable:
-        print(f"{verdict.document_id} may be published: {storage.join(options.output, verdict.document_id)}")
+        print(f"{verdict.document_id} is released: {storage.join(options.output, verdict.document_id)}")
     else:
         print(f"{verdict.document_id} stays in quarantine: {verdict.summary}")
     return 0

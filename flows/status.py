@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from data_contracts.errors import ConfigError, StorageUnavailable
+from data_contracts.result import GateStatus
 from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, open_export, open_warehouse
 from flows.query import as_table
 from flows.settings import Settings, read_settings
 from tasks import storage
+from tasks.plan import spell_pages
 from tasks.publish import MANIFEST
 from tasks.validate import quarantine_folder
 
@@ -40,9 +42,9 @@ QUALIFY row_number() OVER (PARTITION BY d.document_sha256 ORDER BY r.started_at 
 ORDER BY d.document_id
 """
 _PAGES = """
-SELECT p.status, m.gate_status, coalesce(p.stale_context, false) AS stale, count(*)
+SELECT p.status, m.gate_status, coalesce(p.stale_context, false) AS stale, list(p.page_number ORDER BY p.page_number)
 FROM pages p LEFT JOIN page_measures m USING (document_sha256, page_number, config_sha256)
-WHERE p.document_sha256 = ? AND p.config_sha256 = ? GROUP BY ALL
+WHERE p.document_sha256 = ? AND p.config_sha256 = ? AND p.run_id = ? GROUP BY ALL
 """
 
 
@@ -59,6 +61,7 @@ class DocumentStatus(BaseModel):
     selected_pages: int = 0
     statuses: dict[str, int] = Field({}, description="pages by reading status")
     gate_statuses: dict[str, int] = Field({}, description="pages by gate status; empty without a gate")
+    quarantined_pages: tuple[int, ...] = Field((), description="their numbers")
     stale_pages: int = Field(0, description="read in a context that a backfill has changed since")
     config_sha256: str | None = None
     model_fingerprint: str | None = None
@@ -102,8 +105,10 @@ def what_next(status: DocumentStatus, output: str) -> str:
         return f"run it again, it goes on where it stopped: tomeflow run SOURCE -o {output}"
     if unread:
         return f"read {unread} pages again: tomeflow backfill {name}"
-    if status.gate_statuses.get("quarantined"):
-        return f"look at the pages, then tomeflow backfill {name}, or tomeflow release {status.document_id} -o {output}"
+    if status.quarantined_pages:
+        pages = spell_pages(status.quarantined_pages)
+        release = f"tomeflow release {status.document_id} --pages {pages} --why REASON -o {output}"
+        return f"look at pages {pages}, then tomeflow backfill {name}, or {release}"
     if not status.is_published:
         return f"publish it: tomeflow run {status.source} -o {output}"
     if status.stale_pages:
@@ -125,18 +130,20 @@ def _finished(settings: Settings, connection: duckdb.DuckDBPyConnection, run: di
     statuses: dict[str, int] = {}
     gate: dict[str, int] = {}
     stale_pages = 0
-    for status, gate_status, stale, count in connection.execute(
-        _PAGES, [run["document_sha256"], run["config_sha256"]]
-    ).fetchall():
-        statuses[status] = statuses.get(status, 0) + count
+    quarantined: list[int] = []
+    of_run = [run["document_sha256"], run["config_sha256"], run["run_id"]]
+    for status, gate_status, stale, numbers in connection.execute(_PAGES, of_run).fetchall():
+        statuses[status] = statuses.get(status, 0) + len(numbers)
         if gate_status:
-            gate[gate_status] = gate.get(gate_status, 0) + count
-        stale_pages += count if stale else 0
+            gate[gate_status] = gate.get(gate_status, 0) + len(numbers)
+        quarantined += numbers if gate_status == GateStatus.QUARANTINED else []
+        stale_pages += len(numbers) if stale else 0
     known = {
         "source": run["uri"],
         "selected_pages": run["selected_pages"],
         "statuses": statuses,
         "gate_statuses": gate,
+        "quarantined_pages": tuple(sorted(quarantined)),
         "stale_pages": stale_pages,
         "config_sha256": run["config_sha256"],
         "model_fingerprint": run["model_fingerprint"],
@@ -197,7 +204,7 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"documents": [status.model_dump(mode="json") for status in statuses]}, ensure_ascii=False))
     elif options.document:
-        print("\n".join(f"{name}: {_shown(value)}" for name, value in statuses[0].model_dump(mode="json").items()))
+        print(as_lines(statuses[0]))
     elif statuses:
         print(as_table(["document", "pages", "readings", "gate", "last run", "now"], list(map(_row, statuses))))
         print("\n".join(f"{status.document_id}: {status.next}" for status in statuses if status.next != NOTHING))
@@ -206,10 +213,32 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
+def as_lines(status: DocumentStatus) -> str:
+    """Return what is known of one document for people, a line each."""
+    facts = {
+        "document": status.document_id,
+        "now": _place(status),
+        "source": status.source,
+        "pages": f"{status.selected_pages} ({_shown(status.statuses)})" if status.last_run else None,
+        "gate": _shown(status.gate_statuses),
+        "stale": f"{status.stale_pages} pages" if status.stale_pages else None,
+        "last run": f"{_minute(status)}, {status.last_run_seconds:.0f} s, {status.last_run}"
+        if status.last_run
+        else None,
+        "model": status.model_fingerprint,
+        "configuration": status.config_sha256,
+        "next": status.next,
+    }
+    return "\n".join(f"{name:<13}  {value}" for name, value in facts.items() if value)
+
+
 def _row(status: DocumentStatus) -> tuple[Any, ...]:
-    at = f"{status.last_run_at:%Y-%m-%d %H:%M}" if status.last_run_at else None
     counts = (_shown(status.statuses), _shown(status.gate_statuses))
-    return (status.document_id, status.selected_pages, *counts, at, _place(status))
+    return (status.document_id, status.selected_pages, *counts, _minute(status), _place(status))
+
+
+def _minute(status: DocumentStatus) -> str | None:
+    return f"{status.last_run_at:%Y-%m-%d %H:%M}" if status.last_run_at else None
 
 
 def _place(status: DocumentStatus) -> str:
@@ -218,7 +247,5 @@ def _place(status: DocumentStatus) -> str:
     return "published" if status.is_published else "in quarantine" if status.in_quarantine else "not published"
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{count} {name}" for name, count in value.items() if count)
-    return "" if value is None else str(value)
+def _shown(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)

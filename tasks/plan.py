@@ -49,6 +49,17 @@ def _parse_part(part: str, page_count: int) -> tuple[int, int, str | None]:
     return first, last, None
 
 
+def spell_pages(numbers: Sequence[int]) -> str:
+    """Return ascending page numbers as ``parse_pages`` reads them, such as 1-20,35."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+
+
 def plan_chunks(selected: Sequence[int], chunk_pages: int) -> tuple[ChunkRef, ...]:
     """Return chunks of ``chunk_pages`` pages, the last maybe shorter: each selected page once, in order.
 

@@ -175,11 +175,20 @@ def _put_manifest(manifest: Path, place: str) -> None:
 
 def _published_names(manifest: str) -> set[str]:
     """Return the files that the manifest lists, of those that are ours to delete."""
+    return set(_stated(manifest, "files")) & set(FILE_NAMES.values())
+
+
+def published_pages(folder: str) -> set[int]:
+    """Return the pages that what is published in ``folder`` consists of; none if nothing is."""
+    return set(_stated(storage.join(folder, MANIFEST), "selected_pages"))
+
+
+def _stated(manifest: str, field: str) -> Any:
+    """Return a field of a manifest, or nothing where it is not there or not whole."""
     try:
-        files = json.loads(storage.read_bytes(manifest))["files"]
+        return json.loads(storage.read_bytes(manifest))[field]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return set()
-    return set(files) & set(FILE_NAMES.values())
+        return ()
 
 
 def published_digests(folder: str) -> dict[str, str]:

@@ -160,7 +160,7 @@ def require_publishable(work: Path, verdict: Verdict) -> None:
     storage.write_bytes(str(folder / VERDICT_FILE), verdict.model_dump_json(indent=2).encode())
     raise ContractViolated(
         f"{verdict.summary}. Nothing was published; outputs and reasons are in {folder}. Look at the pages, then scan "
-        f"them again, or overrule with: tomeflow release {verdict.document_id} --pages LIST --why REASON"
+        f"them again, or overrule with: tomeflow release {verdict.document_id} --pages LIST --why REASON -o OUT"
     )
 
 

@@ -105,6 +105,19 @@ def test_chunk_size_does_not_change_a_byte(
     assert published_bytes(folder) == published_bytes(undisturbed[0])
 
 
+def test_a_run_of_fewer_pages_says_which_published_ones_it_replaces(
+    undisturbed: tuple[Path, dict[str, object]], sample: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "copy"
+    shutil.copytree(undisturbed[0].parent, output)
+    done = run("run", sample, "-o", output, "--pages", "1-2", "--chunk-pages", str(CHUNK_PAGES))
+    assert done.returncode == 0, done.stderr
+    assert f"{undisturbed[0].name} holds pages 3-{PAGES} too" in done.stderr
+    assert (output / undisturbed[0].name / "document.txt").read_text().count("\f") == 1
+    status = run("status", undisturbed[0].name, "-o", output).stdout
+    assert "2 (2 text)" in status, "pages of earlier runs count no more"
+
+
 def test_a_damaged_checkpoint_is_noticed_and_only_it_is_redone(
     sample: Path, undisturbed: tuple[Path, dict[str, object]], tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from data_contracts.errors import ConfigError
 from data_contracts.result import PageResult
 from flows.query import run_query
 from flows.release import main, release_pages
+from flows.status import read_statuses
 
 BLANKED = (4, 8, 10)
 
@@ -34,6 +35,9 @@ def test_a_released_document_goes_from_the_quarantine_to_the_shelf(tmp_path: Pat
     assert not shelf.exists()
     assert {path.name for path in kept.iterdir()} >= {"document.txt", "document.pdf", "manifest.json", "verdict.json"}
 
+    (status,) = read_statuses(str(output))
+    assert f"tomeflow release {verdict.document_id} --pages 4,8,10 --why REASON -o {output}" in status.next
+
     still_kept = release_pages(str(output), verdict.document_id, "4", "blank in print", "Ada")
     assert not still_kept.is_publishable
     assert not shelf.exists()
@@ -43,6 +47,7 @@ def test_a_released_document_goes_from_the_quarantine_to_the_shelf(tmp_path: Pat
     assert not kept.exists()
     assert manifest(shelf)["gate"] == {"quality_version": 2, "quarantined_pages": [], "released_pages": [4, 8, 10]}
     assert (shelf / "document.txt").read_text().count("\f") == 11
+    assert "released by Grace" in (shelf / "report.html").read_text()
     rows = run_query(output, "SELECT page_number, released_by, released_at > '2026-01-01' FROM releases ORDER BY 1")[1]
     assert rows == [(4, "Ada", True), (8, "Grace", True), (10, "Grace", True)]
     assert run_query(output, "SELECT count(*) FROM page_measures WHERE gate_status = 'released'")[1] == [(3,)]
@@ -76,4 +81,4 @@ def test_the_command_says_what_became_of_the_document(tmp_path: Path, capsys: py
     assert main(options) == 0
     assert "stays in quarantine" in capsys.readouterr().out
     assert main(argparse.Namespace(**{**vars(options), "pages": "8"})) == 0
-    assert "may be published" in capsys.readouterr().out
+    assert "is released" in capsys.readouterr().out

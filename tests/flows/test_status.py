@@ -27,8 +27,14 @@ def document(name: str) -> DocumentRef:
     return DocumentRef(document_id=f"{name}-{'0' * 12}", uri=f"{name}.pdf", sha256=name, page_count=3, kind="pdf")
 
 
-def collected(output: Path, name: str, failed: tuple[int, ...] = (), stale: tuple[int, ...] = ()) -> str:
-    """Write a run of three pages, empty or failed, to the warehouse, and publish a manifest."""
+def collected(
+    output: Path,
+    name: str,
+    failed: tuple[int, ...] = (),
+    stale: tuple[int, ...] = (),
+    numbers: tuple[int, ...] = (1, 2, 3),
+) -> str:
+    """Write a run of pages, empty or failed, to the warehouse, and publish a manifest."""
     pages = [
         PageResult(
             page_number=number,
@@ -40,20 +46,20 @@ def collected(output: Path, name: str, failed: tuple[int, ...] = (), stale: tupl
             error="torn" if number in failed else None,
             stale_context=number in stale,
         )
-        for number in (1, 2, 3)
+        for number in numbers
     ]
     record = RunRecord(
-        run_id=f"run of {name}",
+        run_id=f"run of {name}" if len(numbers) == 3 else f"run of {name} {numbers}",
         model_fingerprint="fake",
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        started_at=datetime(2026, 1, 4 - len(numbers), tzinfo=UTC),
         seconds=1.0,
-        selected_pages=3,
+        selected_pages=len(numbers),
         peak_memory_bytes=1,
     )
     chunk = ChunkResult(pages=tuple(pages), state=STATE)
     collect_document(output / ".tomeflow" / WAREHOUSE_FILE, document(name), ReadingConfig(), record, [(chunk, ())])
     shelf = output / document(name).document_id
-    shelf.mkdir()
+    shelf.mkdir(exist_ok=True)
     (shelf / "manifest.json").write_text("{}")
     return document(name).document_id
 
@@ -69,6 +75,13 @@ def test_each_document_says_what_it_has_and_what_to_do_next(tmp_path: Path) -> N
     assert stale.stale_pages == 1
     assert stale.next.endswith("--status stale")
     assert [status.last_run for status in (good, stale, torn)] == ["run of good", "run of stale", "run of torn"]
+
+
+def test_pages_that_the_last_run_did_not_select_are_not_counted(tmp_path: Path) -> None:
+    collected(tmp_path, "twice")
+    collected(tmp_path, "twice", numbers=(2,))
+    (status,) = read_statuses(str(tmp_path))
+    assert (status.selected_pages, status.statuses) == (1, {"blank": 1})
 
 
 def test_a_document_that_is_being_read_runs_and_one_that_was_killed_is_to_be_run_again(tmp_path: Path) -> None:
@@ -116,5 +129,10 @@ def test_the_command_prints_a_table_one_document_or_json(tmp_path: Path) -> None
     assert table.returncode == 0, table.stderr
     assert name in table.stdout
     assert "2 blank, 1 failed" in table.stdout
+    one = run("status", name, "-o", tmp_path).stdout.splitlines()
+    assert [line.split("  ")[0] for line in one] == [
+        "document", "now", "source", "pages", "last run", "model", "configuration", "next"
+    ]  # fmt: skip
+    assert one[3].endswith("3 (2 blank, 1 failed)")
     (status,) = json.loads(run("status", name, "-o", tmp_path, "--json").stdout)["documents"]
     assert status["statuses"] == {"blank": 2, "failed": 1}

@@ -3,7 +3,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_contracts.errors import ConfigError
-from tasks.plan import parse_pages, plan_chunks
+from tasks.plan import parse_pages, plan_chunks, spell_pages
+
+
+@given(st.sets(st.integers(1, 40), min_size=1))
+def test_pages_are_spelt_as_they_are_parsed(numbers):
+    assert parse_pages(spell_pages(sorted(numbers)), 40) == tuple(sorted(numbers))
+
+
+def test_pages_in_a_row_are_spelt_as_a_range():
+    assert spell_pages([1, 2, 3, 7, 9, 10]) == "1-3,7,9-10"
 
 
 @pytest.mark.parametrize(

@@ -186,15 +186,20 @@ def test_a_release_is_remembered_with_name_and_time_and_counts_in_the_next_run(t
     ]
 
 
-def test_a_wrong_statement_and_a_missing_export_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(StorageUnavailable, match="Run a document first"):
+def test_a_wrong_statement_and_a_missing_or_damaged_export_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing to ask"):
         run_query(tmp_path, "SELECT 1")
     validate(tmp_path, book(6))
+    with pytest.raises(ConfigError, match="only asks"):
+        run_query(tmp_path, "SELECT 1; DELETE FROM pages")
     with pytest.raises(ConfigError, match=r"Tables and views: .*hit_ratio"):
         run_query(tmp_path, "SELECT nothing FROM nowhere")
     with pytest.raises(ConfigError):
         run_query(tmp_path, f"COPY pages TO '{tmp_path}/stolen.csv'")
     assert not (tmp_path / "stolen.csv").exists()
+    (tmp_path / ".tomeflow" / "export" / "pages.parquet").unlink()
+    with pytest.raises(StorageUnavailable, match="every run exports anew"):
+        run_query(tmp_path, "SELECT 1")
 
 
 @pytest.mark.parametrize("view", ["hit_ratio", "peak_memory", "latency_drift", "error_rate", "accuracy"])
