@@ -23,7 +23,7 @@ from data_contracts.errors import BrokenChecksum, PageFailed, TomeflowError
 from data_contracts.result import ChunkCheckpoint, ChunkResult
 from flows.step_process import StepProcess, shared_process
 from tasks import storage
-from tasks.checkpoint import read_checkpoint, write_checkpoint
+from tasks.checkpoint import delete_checkpoint, read_checkpoint, write_checkpoint
 
 if TYPE_CHECKING:
     from models.sr_swa.protocol import OcrModel
@@ -49,33 +49,32 @@ def may_pass(_task: object, _run: object, state: State[Any]) -> bool:
     return isinstance(error, TomeflowError) and error.retryable
 
 
-@task(
-    name="encode",
-    task_run_name="encode {name}",
-    tags={"chunk"},
-    cache_policy=NO_CACHE,
-    retry_delay_seconds=RETRY_PAUSES_SECONDS,
-    retry_jitter_factor=RETRY_JITTER_RATIO,
-    retry_condition_fn=may_pass,
-)
+CHUNK_TASK: dict[str, Any] = {
+    "tags": {"chunk"},
+    "cache_policy": NO_CACHE,
+    "retry_delay_seconds": RETRY_PAUSES_SECONDS,
+    "retry_jitter_factor": RETRY_JITTER_RATIO,
+    "retry_condition_fn": may_pass,
+}
+
+
+@task(name="encode", task_run_name="encode {name}", **CHUNK_TASK)
 def encode_task(
     name: str, config: DigitizeConfig, parameters: dict[str, Any], isolated: dict[int, str], alone: bool
 ) -> FeaturesRef:
-    """Render and encode the pages of one chunk; ``parameters`` are those of ``encode_step``."""
+    """Render and encode the pages of one chunk; ``parameters`` are those of ``encode_step``.
+
+    On a cluster a task is run again if its worker dies before it has handed over what is finished: then that is read.
+    """
+    done = read_checkpoint(parameters["root"], parameters["name"], FeaturesRef)
+    if done is not None and storage.exists_with_sha256(storage.join(parameters["root"], done.uri), done.sha256):
+        return done
     features: FeaturesRef = _call("encode", config, alone, isolated=isolated, load_ahead=not alone, **parameters)
     write_checkpoint(parameters["root"], parameters["name"], features)
     return features
 
 
-@task(
-    name="decode",
-    task_run_name="decode {name}",
-    tags={"chunk"},
-    cache_policy=NO_CACHE,
-    retry_delay_seconds=RETRY_PAUSES_SECONDS,
-    retry_jitter_factor=RETRY_JITTER_RATIO,
-    retry_condition_fn=may_pass,
-)
+@task(name="decode", task_run_name="decode {name}", **CHUNK_TASK)
 def decode_task(
     name: str, config: DigitizeConfig, parameters: dict[str, Any], isolated: dict[int, str], alone: bool
 ) -> ChunkCheckpoint:
@@ -157,8 +156,9 @@ class ChunkSteps:
     def start_encoding(self, chunk: ChunkRef) -> Callable[[], FeaturesRef]:
         """Have ``chunk`` encoded in a worker thread, unless it is; return what waits for the result."""
         parameters = self._encode_parameters(chunk)
-        done = None if self._fresh else read_checkpoint(self._root, parameters["name"], FeaturesRef)
-        if done is not None:
+        if self._fresh:
+            delete_checkpoint(self._root, parameters["name"])
+        elif (done := read_checkpoint(self._root, parameters["name"], FeaturesRef)) is not None:
             return lambda: done
         step = encode_task.with_options(retries=self._config.chunk_retries)
         future: PrefectFuture[FeaturesRef] = step.submit(self._name(chunk), self._config, parameters, {}, alone=False)

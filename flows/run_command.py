@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import redirect_stdout
 from typing import Any
 
 from pydantic import ValidationError
@@ -56,7 +57,8 @@ def run_documents(options: argparse.Namespace) -> list[DocumentReport]:
     if options.at_once < 1:
         raise ConfigError(f"--at-once {options.at_once}: give 1 or more. See tomeflow run --help.")
     settings = read_settings(options.output)
-    with prefect_api(settings.work_folder, settings.prefect_api_url), Progress():
+    # Ray prints on standard output that a worker died; that belongs to --json.
+    with prefect_api(settings.work_folder, settings.prefect_api_url), Progress(), redirect_stdout(sys.stderr):
         from flows.digitize import digitize_collection
 
         reports: list[DocumentReport] = digitize_collection(

@@ -1,8 +1,8 @@
 """Where the encoding of pages runs: in threads of the run's own process, or on a Dask or Ray cluster.
 
 A task is a chunk, so that what a cluster costs for each task (0.1 to 0.3 s) is shared by many pages, and a worker
-that dies costs its chunk, which another does again (tested with Dask). Sources, checkpoints and
-features must lie where every worker sees them. Dask and Ray are extras, imported only when asked for.
+that dies costs its chunk, which another does again. Sources, checkpoints and features must lie where every worker sees
+them. Dask and Ray are extras, imported only when asked for.
 """
 
 from __future__ import annotations

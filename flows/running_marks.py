@@ -15,9 +15,10 @@ from pathlib import Path
 def marked_running(folder: Path, flow_run_id: str) -> Iterator[None]:
     """Mark the run as alive for the block; the mark stays behind only if the process dies in it."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / flow_run_id
-    with path.open("w") as mark:
+    path, unlocked = folder / flow_run_id, folder / f".{flow_run_id}"
+    with unlocked.open("w") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
+        unlocked.replace(path)  # nobody sees the mark of a living run without its lock
         try:
             yield
         finally:
@@ -26,7 +27,7 @@ def marked_running(folder: Path, flow_run_id: str) -> Iterator[None]:
 
 def interrupted_runs(folder: Path | None) -> list[Path]:
     """Return the marks that nobody holds; each is named by its flow run's id."""
-    return [path for path in sorted(folder.glob("*")) if not _is_held(path)] if folder else []
+    return [path for path in sorted(folder.glob("[!.]*")) if not _is_held(path)] if folder else []
 
 
 def _is_held(path: Path) -> bool:

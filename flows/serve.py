@@ -1,7 +1,7 @@
 """``tomeflow serve``: the lasting Prefect server with its UI, a worker and the deployments, on this machine.
 
-Three children, watched: one that ends is started again. None outlives this command, however it ends; runs that
-die with it are marked, and go on when it is started again.
+Server and worker are watched: one that ends is started again, and a run whose process died is put back into the
+queue. None outlives this command, however it ends; runs that die with it go on when it is started again.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import IO
 from data_contracts.errors import ConfigError
 from flows.lifeline import child_environment
 from flows.prefect_server import ServerUnavailable, log_file, serve_lock, start_server, stop_server, wait_until_healthy
+from flows.running_marks import interrupted_runs
 from flows.settings import MARKS_FOLDER_NAME, SERVED_OUTPUT_NAME, Settings, is_remote, read_settings
 
 WATCH_S = 1.0
@@ -34,6 +35,7 @@ MOST_LOG_BYTES = 20_000_000
 _LOCAL_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 _SERVER = {
     "PREFECT_SERVER_UI_API_URL": "/api",  # else the pages look for their server on port 4200, whatever --port says
+    "PREFECT_SERVER_LOG_RETRYABLE_ERRORS": "true",  # a database that is busy too long, told to whoever asks why
 }
 _WORKER = {
     "PREFECT_WORKER_QUERY_SECONDS": "2",  # a person who clicks "run" waits for it; the server is on this machine
@@ -50,11 +52,12 @@ class Served:
         self.ui_url = f"http://{_LOCAL_HOSTS.get(host, host)}:{port}"
         self._output = settings.absolute_output
         self._home = settings.prefect_home
+        self._marks = self._home / "running"
         self._host, self._port, self._at_once = host, port, at_once
         self._environment = {
             "PREFECT_HOME": str(self._home),
             "PREFECT_API_URL": f"{self.ui_url}/api",
-            MARKS_FOLDER_NAME: str(self._home / "running"),
+            MARKS_FOLDER_NAME: str(self._marks),
         }
         if not is_remote(self._output):
             self._environment[SERVED_OUTPUT_NAME] = self._output
@@ -73,7 +76,7 @@ class Served:
         self._start_worker()
 
     def watch(self) -> None:
-        """Start again what ends; returns never."""
+        """Start again what ends, and have runs go on that were cut off; returns never."""
         while True:
             time.sleep(WATCH_S)
             if self._server is not None and self._server.poll() is not None:
@@ -83,6 +86,11 @@ class Served:
                 self._say("the worker ended; starting it again")
                 time.sleep(RESTART_PAUSE_S)
                 self._start_worker()
+            if interrupted_runs(self._marks):
+                self._say("a run was cut off; it goes on from its checkpoints")
+                if failure := self._in_a_process("flows.resumption", self._started_at.isoformat()):
+                    self._say(f"it could not be put into the queue yet:\n{failure}")
+                    time.sleep(RESTART_PAUSE_S)
 
     def stop(self) -> None:
         """End every child. Runs are cut off, not failed: they go on with the next start."""
@@ -101,12 +109,15 @@ class Served:
 
     def _register(self) -> None:
         arguments = [self._output, str(Path.cwd()), self._started_at.isoformat()]
-        command = [sys.executable, "-m", "flows.lifeline", "flows.registration", *arguments]
-        done = subprocess.run(
-            command, env={**child_environment(), **self._environment}, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise ServerUnavailable(f"the deployments could not be registered:\n{done.stdout}{done.stderr}")
+        if failure := self._in_a_process("flows.registration", *arguments):
+            raise ServerUnavailable(f"the deployments could not be registered:\n{failure}")
+
+    def _in_a_process(self, module: str, *arguments: str) -> str:
+        """Run a module that talks to the server; return what it said if it failed, else nothing."""
+        command = [sys.executable, "-m", "flows.lifeline", module, *arguments]
+        environment = {**child_environment(), **self._environment}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return f"{done.stdout}{done.stderr}\nexit code {done.returncode}" if done.returncode else ""
 
     def _start_worker(self) -> None:
         name = f"{socket.gethostname()}-{self._port}"

@@ -7,9 +7,11 @@ database, and with it secrets.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 
 from prefect.server.api import server
+from prefect.server.events.ordering import memory
 from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
@@ -17,6 +19,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flows.settings import FILES_PATH, served_folders
+
+# An event of a run waits for the one that it follows, and only this process remembers which those were: after a restart
+# the first of each run would wait in vain, by default a quarter of an hour, and with it what rules make of it.
+EVENT_PATIENCE = timedelta(seconds=10)
 
 # What Prefect's pages need: inline styles, compiled templates, workers and pictures made on the spot.
 BROWSER_POLICY = (
@@ -53,6 +59,7 @@ class _NothingFromOutside:
 
 def create_app() -> ASGIApp:
     """Return Prefect's application with the served folders mounted in front of its UI."""
+    vars(memory)["PRECEDING_EVENT_LOOKBACK"] = EVENT_PATIENCE
     app = server.create_app()
     app.router.routes[:0] = mounts(served_folders())
     return _NothingFromOutside(app)

@@ -51,6 +51,15 @@ def read_checkpoint(root: str, key: str, kind: type[Record]) -> Record | None:
     return None
 
 
+def delete_checkpoint(root: str, key: str) -> None:
+    """Have nothing lie under ``key``, whether something did or not.
+
+    Raises:
+        StorageUnavailable: storage does not answer.
+    """
+    storage.delete(_place(root, key))
+
+
 def _place(root: str, key: str) -> str:
     return storage.join(root, RESULTS_FOLDER, key)
 

@@ -1,25 +1,38 @@
-"""What ``tomeflow serve`` does by itself when something goes wrong: it calls a webhook and frees what died."""
+"""What ``tomeflow serve`` does by itself when something goes wrong: runs go on, dead ones are freed, a webhook calls.
+
+Its processes are killed while a scripted model reads forty pages; every page that is begun is counted.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from support.command import run as run_command
+from support import scripted_run
+from support.scripted_run import executions, finished
 from support.served import Served, until
+from support.sources import drawn_pdf
 from support.webhook import Hook, listening
-
-from flows.sample import write_sample
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 
 SECRET = "s3cr3t-path-of-the-hook"
-PAGES = 3
+PAGES = 40
+SETTINGS = {"chunk_pages": 4, "reading": {"render": {"dpi": 50}}, "quality": {"gate": False}}
+# One page more, for the run that nobody knows to be dead.
+LOST = PAGES + 1
+SEED = 20261130
+VICTIMS = (("flow_process",), ("prefect worker",), ("uvicorn",), ("prefect worker", "flow_process"))
+# Pages pass slowly enough that a kill up to a second late still finds most of the way ahead.
+PAUSE_S = 0.1
+LATEST_KILL_S = 0.5
 # What is promised: heartbeats every 30 s, silence of 90 s, and what the server takes to notice.
 FREED_WITHIN_S = 120
 
@@ -31,38 +44,102 @@ def hook() -> Iterator[Hook]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, hook: Hook) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("served"), TOMEFLOW_WEBHOOK_URL=f"{hook.url}/{SECRET}")
-    write_sample(served.folder / "sample.pdf", PAGES, seed=6)
+def kills() -> list[tuple[int, tuple[str, ...]]]:
+    """Who is killed while which page is decoded: each once, in some order, at some page of the next ten."""
+    draw = random.Random(SEED)
+    victims = draw.sample(VICTIMS, len(VICTIMS))
+    return [(draw.randint(10 * quarter + 1, 10 * quarter + 8), who) for quarter, who in enumerate(victims)]
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory, kills: list[tuple[int, tuple[str, ...]]]) -> Path:
+    """The folder of the scripted model: it waits at every page where somebody is to be killed."""
+    folder = tmp_path_factory.mktemp("script")
+    held = {f"decode {page}": ["hold", len(VICTIMS)] for page, _ in kills}
+    doubted = {f"decode {LOST}": ["doubt", 1]}
+    (folder / "script.json").write_text(
+        json.dumps({"pause_s": PAUSE_S, f"encode {LOST}": ["hold", 1], **held, **doubted})
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, hook: Hook, script: Path) -> Iterator[Served]:
+    environment = {"TOMEFLOW_WEBHOOK_URL": f"{hook.url}/{SECRET}", "SCRIPTED_FOLDER": str(script)}
+    served = Served(tmp_path_factory.mktemp("served"), **environment)
+    drawn_pdf(served.folder / "book.pdf", [f"page {number}" for number in range(1, LOST + 1)])
     served.start()
     yield served
     served.kill()
 
 
+@pytest.fixture(scope="module")
+def lost_run(served: Served, script: Path) -> tuple[str, datetime]:
+    """A run that has died with its worker, on a machine that did not come back; and when that was."""
+    run_id = served.start_run(source="book.pdf", config={**SETTINGS, "pages": str(LOST)})
+    until(lambda: f"encode {LOST}" in executions(script), 300, lambda: served.story(run_id))
+    (served.home / "running" / run_id).unlink()  # as if it had been another machine's
+    kill(served, "prefect worker", "flow_process")
+    return run_id, datetime.now(UTC)
+
+
+def kill(served: Served, *victims: str) -> None:
+    """Kill processes, and see those end that end with them."""
+    dying = [pid for victim in victims for pid in served.processes(victim)]
+    assert dying
+    if victims != ("uvicorn",):
+        dying += [pid for dependant in ("flow_process", "flows.steps") for pid in served.processes(dependant)]
+    for victim in victims:
+        for pid in served.processes(victim):
+            os.kill(pid, signal.SIGKILL)
+    until(lambda: not set(dying) & set(served.processes()), 60, f"something outlived {victims}")
+
+
 def readings(output: Path) -> dict[str, bytes]:
     """Return what was published, but for the manifest, which has times."""
-    (folder,) = {path.parent for path in output.glob("sample-*/manifest.json")}
+    (folder,) = {path.parent for path in output.glob("book-*/manifest.json")}
     return {name: (folder / name).read_bytes() for name in ("document.txt", "document.pdf", "pages.jsonl")}
 
 
-def test_a_run_whose_worker_died_with_it_is_freed_within_two_minutes(served: Served, hook: Hook) -> None:
-    run_id = served.start_run(source="sample.pdf", config={"chunk_pages": 1})
-    results = served.output / ".tomeflow" / "results"
-    until(lambda: any(results.rglob("decode-*")), 600, "the first chunk")
-    for pid in served.processes("prefect worker") + served.processes("flow_process"):
-        os.kill(pid, signal.SIGKILL)
-    killed = time.monotonic()
-    finished = {path: path.stat().st_mtime_ns for path in results.rglob("decode-*")}
-    state = served.wait_for(run_id, "CRASHED", timeout_s=FREED_WITHIN_S)
-    assert "no sign of life" in state["message"]
-    assert time.monotonic() - killed < FREED_WITHIN_S
-    until(lambda: any("prefect.flow-run.Crashed" in body for _, body in hook.calls), 60, "the call of the webhook")
-    again = served.start_run(source="sample.pdf", config={"chunk_pages": 1})
-    served.wait_for(again, "COMPLETED")
-    assert not [path for path, changed in finished.items() if path.stat().st_mtime_ns != changed]
-    undisturbed = served.folder / "undisturbed"
-    assert run_command("run", served.folder / "sample.pdf", "-o", undisturbed, "--chunk-pages", "1").returncode == 0
-    assert readings(served.output) == readings(undisturbed)
+def starts(served: Served, run_id: str) -> int:
+    """How often the run was started; 0 while the server does not answer."""
+    try:
+        return int(served.ask(f"/flow_runs/{run_id}")["run_count"])
+    except OSError:
+        return 0
+
+
+def test_whoever_is_killed_the_run_goes_on_does_nothing_twice_and_ends_with_the_same_bytes(
+    served: Served,
+    lost_run: tuple[str, datetime],
+    kills: list[tuple[int, tuple[str, ...]]],
+    script: Path,
+    tmp_path: Path,
+) -> None:
+    print(f"seed {SEED}: {kills}")
+    run_id = served.start_run(source="book.pdf", config={**SETTINGS, "pages": f"1-{PAGES}"})
+    expected_starts, seen, moments = 1, len(executions(script)), random.Random(SEED)
+    history: list[tuple[set[str], int]] = []
+    for page, victims in kills:
+        until(lambda: f"decode {page}" in executions(script)[seen:], 120, lambda: served.story(run_id))  # noqa: B023
+        (script / f"go decode {page}").touch()
+        time.sleep(moments.uniform(0, LATEST_KILL_S))
+        kill(served, *victims)
+        done = finished(served.output)
+        seen = len(executions(script))
+        history.append((done, seen))
+        expected_starts += victims != ("uvicorn",)
+        until(lambda: starts(served, run_id) >= expected_starts, 120, f"{victims}: it does not go on")  # noqa: B023
+    served.wait_for(run_id, "COMPLETED")
+    assert starts(served, run_id) == expected_starts
+    for done, before in history:
+        assert not done & set(executions(script)[before:]), "finished work was done twice"
+    calm = scripted_run.start(
+        [served.folder / "book.pdf"], tmp_path / "out", tmp_path, f"{served.url}/api", **SETTINGS, pages=f"1-{PAGES}"
+    )
+    _, err = calm.communicate(timeout=scripted_run.TIMEOUT_S)
+    assert calm.returncode == 0, err
+    assert readings(served.output) == readings(tmp_path / "out")
 
 
 def test_a_failed_run_is_told_to_the_webhook_with_its_reason(served: Served, hook: Hook) -> None:
@@ -76,16 +153,28 @@ def test_a_failed_run_is_told_to_the_webhook_with_its_reason(served: Served, hoo
     assert "missing.pdf" in told["message"]
 
 
-def test_pages_kept_back_are_told_to_the_webhook(served: Served, hook: Hook) -> None:
-    strict = {"gate": True, "min_confidence": 1.0, "max_quarantined_ratio": 1.0}
-    run_id = served.start_run(source="sample.pdf", config={"chunk_pages": 1, "pages": "1", "quality": strict})
+def test_pages_kept_back_are_told_to_the_webhook(served: Served, hook: Hook, script: Path) -> None:
+    (script / "go").touch()
+    run_id = served.start_run(
+        source="book.pdf", config={**SETTINGS, "pages": str(LOST), "quality": {"max_quarantined_ratio": 1.0}}
+    )
     served.wait_for(run_id, "COMPLETED")
     call = until(lambda: [c for c in hook.calls if "quarantined" in c[1]], 60, "the call of the webhook")[0]
     told = json.loads(call[1])
-    assert told["resource"].startswith("tomeflow.document.sample-")
-    assert "page 1" in told["message"]
+    assert told["resource"].startswith("tomeflow.document.book-")
+    assert f"page {LOST}" in told["message"]
     (run,) = served.ask("/flow_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
-    assert run["name"] == "sample.pdf, pages 1"
+    assert run["name"] == f"book.pdf, pages {LOST}"
+
+
+def test_a_run_that_died_unseen_is_freed_within_two_minutes(
+    served: Served, hook: Hook, lost_run: tuple[str, datetime]
+) -> None:
+    run_id, killed = lost_run
+    state = served.wait_for(run_id, "CRASHED", timeout_s=FREED_WITHIN_S)
+    assert "no sign of life" in state["message"]
+    assert (datetime.fromisoformat(state["timestamp"]) - killed).total_seconds() < FREED_WITHIN_S
+    until(lambda: [c for c in hook.calls if "flow-run.Crashed" in c[1] and run_id in c[1]], 60, lambda: f"{hook.calls}")
 
 
 def test_the_secret_of_the_webhook_stands_in_no_log_and_no_answer(served: Served) -> None:

@@ -18,21 +18,36 @@ def start(
     sources: Sequence[Path | str], output: Path | str, folder: Path, prefect_url: str, **config: Any
 ) -> subprocess.Popen[str]:
     """Start a run whose script and list of executions lie in ``folder``."""
-    script = folder / "script.json"
-    if not script.exists():
-        script.write_text("{}")
     return subprocess.Popen(
         [sys.executable, "-m", "support.scripted_run", *map(str, sources), str(output), json.dumps(config)],
-        env={
-            **os.environ,
-            "PREFECT_API_URL": prefect_url,
-            "SCRIPTED_FOLDER": str(folder),
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
-        },
+        env=environment(folder, prefect_url),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def environment(folder: Path, prefect_url: str) -> dict[str, str]:
+    """The environment in which whatever tomeflow starts reads with the scripted model."""
+    script = folder / "script.json"
+    if not script.exists():
+        script.write_text("{}")
+    path = (ROOT, ROOT / "tests", ROOT / "tests" / "support" / "scripted_site")
+    return {
+        **os.environ,
+        "PREFECT_API_URL": prefect_url,
+        "SCRIPTED_FOLDER": str(folder),
+        "PYTHONPATH": os.pathsep.join(map(str, path)),
+    }
+
+
+def finished(output: Path) -> set[str]:
+    """Return every page whose checkpoint is there, in the words of ``executions``."""
+    return {
+        f"{path.name.partition('-')[0]} {number}"
+        for path in (output / ".tomeflow" / "results").rglob("*code-*")
+        for number in json.loads(path.read_text())["record"]["page_numbers"]
+    }
 
 
 def executions(folder: Path) -> list[str]:
@@ -43,10 +58,8 @@ def executions(folder: Path) -> list[str]:
 
 if __name__ == "__main__":
     from data_contracts.config import DigitizeConfig
-    from flows import step_process
     from flows.digitize import digitize_collection
 
-    step_process.STEPS_MODULE = "support.scripted_steps"
     *sources, output, config = sys.argv[1:]
     reports = digitize_collection(sources, output, DigitizeConfig.model_validate_json(config))
     print(json.dumps([report.model_dump() for report in reports]))

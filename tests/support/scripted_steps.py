@@ -1,17 +1,18 @@
 """The step process with a scripted model in it, whose pages hang, die or fail as ``script.json`` says.
 
-``script.json`` in the folder SCRIPTED_FOLDER maps "STAGE PAGE" (STAGE: encode, decode) to [what happens, times];
-what happens is hang, die, fail, or hold until there is a file ``go``. ``executions.txt`` beside it gets a line for
-every page begun, ``memory.txt`` the resident memory at every hundredth page.
+``script.json`` in the folder SCRIPTED_FOLDER maps "STAGE PAGE" (STAGE: encode, decode) to [what happens, times]; what
+happens is hang, die, fail, doubt (a low confidence), or hold until there is a file ``go`` or ``go STAGE PAGE``.
+"pause_s" in it is what every page takes. ``executions.txt`` beside it gets a line for every page begun, ``memory.txt``
+the resident memory at every hundredth page.
 """
 
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import os
 import resource
-import sys
 import threading
 import time
 import weakref
@@ -39,12 +40,16 @@ class DisturbedModel(ScriptedModel):
         return super().encode_visual(image)
 
     def decode(self, page: EncodedPage, context: AttentionContext) -> Decoding:
-        happen("decode", page.page_number)
+        what = happen("decode", page.page_number)
         if page.page_number % MEMORY_NOTED_EVERY_PAGES == 0:
             resident_bytes = int(PROCESS_PAGES.read_text().split()[1]) * resource.getpagesize()
             with (FOLDER / "memory.txt").open("a") as file:
                 file.write(f"{resident_bytes}\n")
-        return super().decode(page, context)
+        decoding = super().decode(page, context)
+        if what == "doubt":
+            lines = tuple(line.model_copy(update={"confidence": 0.1}) for line in decoding.lines)
+            return dataclasses.replace(decoding, lines=lines)
+        return decoding
 
 
 class CountedSource(PageSource):
@@ -63,14 +68,17 @@ class CountedSource(PageSource):
         return image
 
 
-def happen(stage: str, page_number: int) -> None:
+def happen(stage: str, page_number: int) -> str:
+    """Do what the script says, and return what that is."""
     begun = f"{stage} {page_number}"
     with (FOLDER / "executions.txt").open("a") as file:
         file.write(f"{begun}\n")
-    what, times = json.loads((FOLDER / "script.json").read_text()).get(begun, ("", 0))
+    script = json.loads((FOLDER / "script.json").read_text())
+    time.sleep(script.get("pause_s", 0))
+    what, times = script.get(begun, ("", 0))
     if not what or (FOLDER / "executions.txt").read_text().split("\n").count(begun) > times:
-        return
-    while what == "hold" and not (FOLDER / "go").exists():
+        return ""
+    while what == "hold" and not (FOLDER / "go").exists() and not (FOLDER / f"go {begun}").exists():
         time.sleep(0.02)
     if what == "hang":
         time.sleep(10_000)
@@ -78,10 +86,11 @@ def happen(stage: str, page_number: int) -> None:
         ctypes.string_at(0)
     elif what == "fail":
         raise ZeroDivisionError(f"scripted at {begun}")
+    return str(what)
 
 
-if __name__ == "__main__":
+def install() -> None:
+    """Have the steps of this process read with the scripted model."""
     model = DisturbedModel()
     steps.load_model = lambda _reading: model
     steps.PageSource = CountedSource
-    steps.serve(int(sys.argv[1]))

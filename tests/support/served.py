@@ -19,13 +19,14 @@ from support.command import command
 # Starting a server, importing the flows and starting a worker, on a machine that does other things as well.
 START_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 600
+TESTS = Path(__file__).resolve().parents[1]
 ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 # Of the end of each log, where something went wrong.
 TOLD_CHARACTERS = 2000
 
 RECORDER = '''\
-"""Writes down, beside itself, every name that this process wants to have resolved."""
-import os, socket
+"""Writes down, beside itself, every name that this process wants to have resolved; scripts the model if asked to."""
+import os, socket, sys
 _folder = os.path.dirname(__file__)
 _command = open("/proc/self/cmdline").read().replace("\\0", " ")
 def _recording(function):
@@ -37,6 +38,9 @@ def _recording(function):
 _recording(lambda host: None)(None)
 for _name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
     setattr(socket, _name, _recording(getattr(socket, _name)))
+if "SCRIPTED_FOLDER" in os.environ and "flows.steps" in sys.orig_argv:
+    from support import scripted_steps
+    scripted_steps.install()
 '''
 
 
@@ -68,7 +72,9 @@ class Served:
         self._recorder.mkdir()
         (self._recorder / "sitecustomize.py").write_text(RECORDER)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-        path = os.pathsep.join(filter(None, [str(self._recorder), str(Path.cwd()), os.environ.get("PYTHONPATH")]))
+        path = os.pathsep.join(
+            filter(None, [str(self._recorder), str(Path.cwd()), str(TESTS), os.environ.get("PYTHONPATH")])
+        )
         # Not activated, as `make test` and cron run it: `python` on the path is another one, or none.
         self.environment = {**inherited, **environment, "PYTHONPATH": path, "PATH": os.defpath}
         self.process: subprocess.Popen[str] | None = None
@@ -118,14 +124,21 @@ class Served:
         return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines]
 
     def ask(self, path: str, body: object = None, method: str | None = None) -> Any:
-        """One request to the server's API; an error of the server's is raised with what it says."""
+        """One request to the server's API; as of Prefect's own clients, another if the database was busy (503)."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"{self.url}/api{path}", data, {"Content-Type": "application/json"}, method=method
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            content = answer.read()
-            return json.loads(content) if content else None
+        for pause_s in (1, 2, 4, 8, None):
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    content = answer.read()
+                    return json.loads(content) if content else None
+            except urllib.error.HTTPError as error:
+                if error.code != 503 or pause_s is None:
+                    raise
+                time.sleep(pause_s)
+        return None
 
     def refusal(self, path: str, body: object) -> tuple[int, str]:
         """The status and the reason of a request that must be refused."""

@@ -1,0 +1,8 @@
+"""On the path of a command and its workers: the processes that read pages read with the scripted model."""
+
+import sys
+
+if "flows.steps" in sys.orig_argv:
+    from support import scripted_steps
+
+    scripted_steps.install()
