@@ -10,6 +10,7 @@ from typing import Any
 
 EXIT_BAD_USAGE = 2
 EXIT_INTERRUPTED = 130
+LAST_PORT = 65_535
 
 _EXIT_CODES = """\
 exit codes:
@@ -254,9 +255,15 @@ def _add_serve(commands: Any) -> None:
     serve = commands.add_parser("serve", help="a web UI on this machine: start, watch and schedule runs in the browser")
     serve.add_argument("-o", "--output", default="out", metavar="OUT", help="where documents are published")
     serve.add_argument("--host", default="127.0.0.1", help="where to listen (default: this machine alone)")
-    serve.add_argument("--port", type=int, default=4200)
+    serve.add_argument("--port", type=_port, default=4200, metavar="N", help="where to listen (default: 4200)")
     serve.add_argument("--at-once", type=int, default=1, metavar="N", help="documents side by side (default: 1)")
     serve.set_defaults(command=_serve)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text} is no port: give 1 to {LAST_PORT}")
+    return int(text)
 
 
 def _add_doctor(commands: Any) -> None:

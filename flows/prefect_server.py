@@ -26,8 +26,13 @@ POLL_S = 0.1
 # A killed flow may leave its server waiting on a client; it is asked to stop, then made to.
 STOP_TIMEOUT_S = 5.0
 
-# Nobody looks at a private server's log store, and its last lines would race its end; errors are ours to print.
-_QUIET_CLIENT = {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+# Nobody looks at a private server's logs and events, and the last of them would race its end, which is an error to
+# Prefect's own machinery; errors are ours to print.
+_QUIET_CLIENT = {
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_INTERNAL_LOGGING_LEVEL": "CRITICAL",
+}
 _PRIVATE_SERVER = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_UI_ENABLED": "0"}
 
 

@@ -87,7 +87,10 @@ def _folder_document(uri: str, path: Path) -> DocumentRef:
     if ignored:
         LOGGER.warning("%s: left out, since not page images: %s", name, ", ".join(ignored))
     if not images:
-        raise EmptyDocument(f"the folder {name} holds no page images (PNG, JPEG, TIFF, WebP, JPEG 2000).")
+        raise EmptyDocument(
+            f"the folder {name} holds no page images (PNG, JPEG, TIFF, WebP, JPEG 2000). PDFs in it are documents of "
+            f"their own: name them, or have all taken with tomeflow ingest {uri}"
+        )
     digest = hashlib.sha256()
     for image in images:
         digest.update(f"{image.name}\0{storage.sha256_file(str(image))}\n".encode())

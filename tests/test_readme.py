@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from pathlib import Path
+
+import pytest
 
 from data_contracts.config_table import with_table
 from data_contracts.errors import TomeflowError
 from flows.cli import _parser
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
+EXAMPLES = re.findall(r"^tomeflow [a-z].*", README, re.MULTILINE)
 
 
 def test_the_configuration_table_is_up_to_date() -> None:
@@ -29,3 +34,10 @@ def test_every_exit_code_is_listed() -> None:
     table = README.split("### Exit codes")[1].split("##")[0]
     missing = [code for code in codes(TomeflowError) if str(code) not in table]
     assert not missing
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_what_it_says_to_type_is_understood(line: str) -> None:
+    arguments = shlex.split(line, comments=True)[1:]
+    options, rest = _parser().parse_known_args(arguments)
+    assert options.command.__name__ == "_bench" or not rest  # each benchmark knows its own

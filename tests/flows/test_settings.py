@@ -1,4 +1,4 @@
-"""What tomeflow asks of libraries, seen from a process that starts as the command does."""
+"""What tomeflow asks of libraries and of whoever types, seen from a process that starts as the command does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from flows.automations import SILENCE_S
+from flows.cli import main
 
 READ = """
 from flows.settings import set_library_defaults
@@ -33,3 +36,11 @@ def test_onnx_runtime_leaves_no_identifier_of_the_machine_and_no_events_to_send(
     environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
     subprocess.run([sys.executable, "-c", IMPORT], env=environment | {"HOME": str(tmp_path)}, check=True)
     assert list(tmp_path.rglob("*")) == [], "it keeps its device id and its queue in the home folder"
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999", "-1", "http"])
+def test_a_port_that_there_is_not_is_a_wrong_parameter(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", f"--port={port}"])
+    assert ended.value.code == 2
+    assert f"{port} is no port: give 1 to 65535" in capsys.readouterr().err
