@@ -14,7 +14,8 @@ from data_contracts.errors import TomeflowError
 from flows.cli import _parser
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
-EXAMPLES = re.findall(r"^tomeflow [a-z].*", README, re.MULTILINE)
+BLOCKS = "\n".join(README.split("```")[1::2])
+EXAMPLES = re.findall(r"^tomeflow .*", BLOCKS, re.MULTILINE)
 
 
 def test_the_configuration_table_is_up_to_date() -> None:
