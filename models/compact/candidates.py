@@ -48,14 +48,17 @@ class KnownWords:
         """Return forms of the words spelt nearly like ``word``, nearest first, itself included."""
         key = word.casefold()
         own_letters = _letter_sets([key])
-        found: list[tuple[int, str]] = []
+        possible: list[str] = []
+        allowed: list[int] = []
         for length, (keys, letters) in self._by_length.items():
             edits = int(DISTANCE_RATIO * max(length, len(key)))
             if abs(length - len(key)) <= edits:
-                # An edit changes at most two members of the set of letters: cheap, and rules out nine words of ten.
-                possible = np.flatnonzero(np.bitwise_count(letters ^ own_letters) <= 2 * edits)
-                found += _within(key, keys[possible].tolist(), edits)
-        return tuple(self._forms[key] for _, key in sorted(found)[:CANDIDATES])
+                # An edit adds at most one letter and takes at most one away; a longer word costs edits that take none.
+                adds, takes = edits - max(0, len(key) - length), edits - max(0, length - len(key))
+                added = np.bitwise_count(letters & ~own_letters) <= adds
+                possible += keys[added & (np.bitwise_count(own_letters & ~letters) <= takes)].tolist()
+                allowed += [edits] * (len(possible) - len(allowed))
+        return tuple(self._forms[found] for _, found in sorted(_within(key, possible, allowed))[:CANDIDATES])
 
 
 def _letter_sets(keys: Sequence[str]) -> npt.NDArray[np.uint64]:
@@ -63,11 +66,13 @@ def _letter_sets(keys: Sequence[str]) -> npt.NDArray[np.uint64]:
     return np.array([sum(1 << bit for bit in {ord(character) % 64 for character in key}) for key in keys], np.uint64)
 
 
-def _within(key: str, keys: Sequence[str], edits: int) -> Iterable[tuple[int, str]]:
-    if not keys:
+def _within(key: str, possible: Sequence[str], allowed: Sequence[int]) -> Iterable[tuple[int, str]]:
+    """Return those of ``possible`` that are as many edits from ``key`` as ``allowed`` for each, with their distance."""
+    if not possible:
         return ()
-    distances = process.cdist([key], keys, scorer=Levenshtein.distance, score_cutoff=edits, dtype=np.uint8)[0]
-    return ((int(distances[index]), keys[index]) for index in np.flatnonzero(distances <= edits).tolist())
+    distance = Levenshtein.distance
+    distances = process.cdist([key], possible, scorer=distance, score_cutoff=max(allowed), dtype=np.uint8)[0]
+    return ((int(distances[index]), possible[index]) for index in np.flatnonzero(distances <= allowed).tolist())
 
 
 def in_case_of(drafted: str, form: str) -> tuple[str, ...]:

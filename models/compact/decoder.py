@@ -8,16 +8,20 @@ Knows nothing of drafts to be verified, pages or files other than its weights.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from data_contracts.errors import ModelUnavailable
-from models.compact.line_batch import LineBatch, waves
+from models.compact.line_batch import CONTEXT_CHARACTERS, LineBatch, waves
 from models.compact.onnx_weights import BLANK_CLASS, FEATURE_DIM, RECOGNIZER, find_weights
+from models.compact.written import Extend, Strokes, Written, nothing_before
 
 END_CLASS = BLANK_CLASS
 """The blank never stands in a text, so its class says that the line is over."""
@@ -28,6 +32,8 @@ COPIED_WORDS = 8
 END_LOGIT = 18.0
 """What an untrained decoder gives to the end where the draft ends, and takes from it elsewhere: above any character."""
 HIDDEN = -1e9
+OUT_OF_SIGHT = 1e9
+"""Distance of a frame that is padding: no slope lets a step look so far."""
 
 
 @dataclass(frozen=True)
@@ -90,26 +96,24 @@ class WordTokens:
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """An encoded batch: ``states`` [lines, frames, width] and what the layers need of it.
+    """An encoded batch, as every pass over its lines needs it.
 
-    ``recall`` [words, memory words + 1]: where each word of the batch looked; the last column is "nowhere".
+    ``seen``: keys and values of its frames for each layer, both [lines, heads, frames, width / heads]. ``targets``
+    [lines, frames, pointer_dim] are pointed at. ``recall`` [words, memory words + 1]: where each word of the batch
+    looked; the last column is "nowhere".
     """
 
     batch: LineBatch
-    states: torch.Tensor
-    recall: torch.Tensor | None
+    seen: tuple[tuple[torch.Tensor, torch.Tensor], ...]
+    targets: torch.Tensor
+    recall: torch.Tensor | None = None
 
-
-@dataclass(frozen=True, eq=False)
-class Strokes:
-    """What the decoder wants to write: ``states`` [lines, steps, 120] for the head, ``ends`` [lines, steps].
-
-    ``pointing`` [lines, steps, frames]: log-probability of the frame each step points at.
-    """
-
-    states: torch.Tensor
-    ends: torch.Tensor
-    pointing: torch.Tensor
+    def rows(self, lines: Sequence[int]) -> Sight:
+        """Return some of the lines, as far as writing needs them."""
+        if len(lines) == len(self.targets):
+            return self
+        seen = tuple((key[lines], value[lines]) for key, value in self.seen)
+        return Sight(self.batch.rows(lines), seen, self.targets[lines])
 
 
 class WordMemory(nn.Module):
@@ -194,22 +198,31 @@ class ReaderLayer(nn.Module):
         self.steepness = nn.Parameter(torch.linspace(-1.0, 1.0, shape.heads))
         self.mix = nn.Sequential(nn.Linear(width, shape.hidden), nn.GELU(), nn.Linear(shape.hidden, width))
 
+    def look(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return keys and values [lines, heads, frames, dim] of frames with ``states`` [lines, frames, width]."""
+        key, value = self.see(states).chunk(2, dim=-1)
+        return self._split(key), self._split(value)
+
     def forward(
-        self, text: torch.Tensor, sight: torch.Tensor, causal: torch.Tensor, distance: torch.Tensor, real: torch.Tensor
+        self,
+        text: torch.Tensor,
+        seen: tuple[torch.Tensor, torch.Tensor],
+        causal: torch.Tensor,
+        distance: torch.Tensor,
+        extend: Extend,
     ) -> torch.Tensor:
         """Return ``text`` [lines, steps, width] after one layer.
 
-        ``sight`` [lines, frames, width]; ``causal`` [lines, 1, steps, steps] is True where a step may look;
-        ``distance`` [lines, steps, frames] characters from where a step expects to be; ``real`` [lines, frames].
+        ``seen`` as ``look`` gives it; ``causal`` [lines, 1, steps, slots] is True where a step may look; ``distance``
+        [lines, steps, frames] characters from where a step expects to be. ``extend`` puts the keys and values of the
+        steps behind those written earlier.
         """
         query, key, value = (self._split(part) for part in self.own(self.norms[0](text)).chunk(3, dim=-1))
-        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=causal)
-        text = text + self._thinned(self.own_out(self._merged(seen)))
-        slope = -F.softplus(self.steepness)[:, None, None]
-        bias = (slope * distance[:, None]).masked_fill(~real[:, None, None], HIDDEN)
-        key, value = (self._split(part) for part in self.see(sight).chunk(2, dim=-1))
-        seen = F.scaled_dot_product_attention(self._split(self.ask(self.norms[1](text))), key, value, attn_mask=bias)
-        text = text + self._thinned(self.see_out(self._merged(seen)))
+        found = F.scaled_dot_product_attention(query, *extend(key, value), attn_mask=causal)
+        text = text + self._thinned(self.own_out(self._merged(found)))
+        bias = -F.softplus(self.steepness)[:, None, None] * distance[:, None]
+        found = F.scaled_dot_product_attention(self._split(self.ask(self.norms[1](text))), *seen, attn_mask=bias)
+        text = text + self._thinned(self.see_out(self._merged(found)))
         return text + self._thinned(self.mix(self.norms[2](text)))
 
     def _thinned(self, x: torch.Tensor) -> torch.Tensor:
@@ -273,53 +286,76 @@ class CompactDecoder(nn.Module):
         recall = None
         if words is not None and len(words.keys) and len(batch.word_pictures):
             states, recall = self.memory(batch, states, words, self.head.looks)
-        return Sight(batch, states, recall)
+        seen = tuple(layer.look(states) for layer in self._readers)
+        return Sight(batch, seen, self.point_to(states), recall)
 
-    def write(self, sight: Sight, prefix: torch.Tensor, places: torch.Tensor) -> Strokes:
+    @property
+    def _readers(self) -> Sequence[ReaderLayer]:
+        return cast("Sequence[ReaderLayer]", self.layers)
+
+    def nothing_written(self, lines: int, characters: int) -> Written:
+        """Return room for so many ``lines`` of at most so many ``characters``, for ``write``."""
+        heads, width = self.shape.heads, self.shape.width
+        return Written(self.shape.layers, lines, heads, CONTEXT_CHARACTERS + 1 + characters, width // heads)
+
+    def write(
+        self, sight: Sight, prefix: torch.Tensor, places: torch.Tensor, written: Written | None = None
+    ) -> Strokes:
         """Return what follows each prefix of ``prefix`` [lines, steps], the empty and the whole one included.
 
         Ids -1 are padding behind the text. Step n says what follows prefix[:n], when ``places``[n] characters of the
-        draft are used up [lines, steps + 1].
+        draft are used up [lines, steps + 1]. With ``written``, strokes of a line begin behind what is known of it.
         """
         batch, width = sight.batch, self.shape.width
-        text, places, readable = self._written(batch, prefix, places)
-        lines, before = len(text), batch.context.shape[1]
-        steps = text.shape[1]
-        causal = torch.ones(steps, steps, dtype=torch.bool).tril()
-        causal = (causal & readable[:, None, :]) | torch.eye(steps, dtype=torch.bool)
+        text, places, slots = self._steps(batch, prefix, places, written)
+        before = max(0, batch.context.shape[1] - int(slots[:, 0].min()))
+        shown = torch.arange(written.slots if written else slots.shape[1])
+        is_text = F.pad(batch.context >= 0, (0, len(shown) - batch.context.shape[1]), value=True)
+        causal = (shown <= slots[..., None]) & is_text[:, None] | (shown == slots[..., None])
         distance = (places[:, :, None] + 1 - batch.counts[:, None, :]).abs().clamp_max(DISTANCE_CAP).float()
+        distance = distance.masked_fill(~batch.real[:, None], OUT_OF_SIGHT)
         text = text + waves(2 * places, width)
         text = text + self.remaining(waves(2 * (batch.totals[:, None] - places), width))
-        for layer in self.layers[:-1]:
-            text = layer(text, sight.states, causal[:, None], distance, batch.real)
-        scores = self.point_from(text) @ self.point_to(sight.states).mT * self.shape.pointer_dim**-0.5
-        scores = scores - F.softplus(self.point_steepness) * distance + self.peak * batch.signals[:, None, :, 2]
-        pointing = torch.log_softmax(scores.masked_fill(~batch.real[:, None], HIDDEN), dim=-1)
-        glance = pointing.exp() @ batch.frames
-        text = self.layers[-1](text + self.pointed(glance), sight.states, causal[:, None], distance, batch.real)
-        text = self.last_norm(text[:, before:])
-        assert text.shape[:2] == (lines, prefix.shape[1] + 1)
-        states = self.change(text) + self.trust * glance[:, before:]
+        for number, layer in enumerate(self._readers):
+            if number == len(self.layers) - 1:
+                pointing = self._point(text, sight, distance)
+                glance = pointing.exp() @ batch.frames
+                text = text + self.pointed(glance)
+            extend = partial(written.extend, number, slots) if written else nothing_before
+            text = layer(text, sight.seen[number], causal[:, None], distance, extend)
+        text, glance = self.last_norm(text[:, before:]), glance[:, before:]
         used_up = (places[:, before:] >= batch.totals[:, None]).float() * 2 - 1
-        return Strokes(states, self.end(text).squeeze(-1) + self.end_trust * used_up, pointing[:, before:])
+        ends = self.end(text).squeeze(-1) + self.end_trust * used_up
+        return Strokes(self.change(text) + self.trust * glance, ends, pointing[:, before:])
+
+    def _point(self, text: torch.Tensor, sight: Sight, distance: torch.Tensor) -> torch.Tensor:
+        """Return the log-probability [lines, steps, frames] of the frame at which each step points."""
+        scores = self.point_from(text) @ sight.targets.mT * self.shape.pointer_dim**-0.5
+        scores = scores - F.softplus(self.point_steepness) * distance
+        return torch.log_softmax(scores + self.peak * sight.batch.signals[:, None, :, 2], dim=-1)
 
     def log_probabilities(self, strokes: Strokes, classes: torch.Tensor) -> torch.Tensor:
         """Return log-probabilities [lines, steps, len(classes)] among ``classes``, of which the first is the end."""
         logits = strokes.states @ self.head.weight[classes].T + self.head.bias[classes]
         return torch.log_softmax(torch.cat((strokes.ends[..., None], logits[..., 1:]), dim=-1), dim=-1)
 
-    def _written(
-        self, batch: LineBatch, prefix: torch.Tensor, places: torch.Tensor
+    def _steps(
+        self, batch: LineBatch, prefix: torch.Tensor, places: torch.Tensor, written: Written | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return states [lines, steps, width], places [lines, steps] and what may be looked at [lines, steps]."""
+        """Return states [lines, steps, width], places and slots [lines, steps] of the steps that are not known yet."""
         before = batch.context.shape[1]
         context = self.character(self.head.looks[batch.context.clamp_min(0)]) + self.before
         begin = self.begin.expand(len(prefix), 1, -1)
-        written = self.character(self.head.looks[prefix.clamp_min(0)])
-        text = torch.cat((context, begin, written), dim=1)
+        text = torch.cat((context, begin, self.character(self.head.looks[prefix.clamp_min(0)])), dim=1)
         places = torch.cat((torch.arange(-before, 0).expand(len(prefix), -1), places), dim=1)
-        always = torch.ones(len(prefix), 1, dtype=torch.bool)
-        return text, places, torch.cat((batch.context >= 0, always, prefix >= 0), dim=1)
+        slots = torch.arange(text.shape[1]).expand(len(prefix), -1)
+        if written is None or not int(written.known.max()):
+            return text, places, slots
+        ends = before + 1 + (prefix >= 0).sum(dim=1)
+        slots = written.known[:, None] + torch.arange(int((ends - written.known).max()))
+        row = slots.clamp_max(text.shape[1] - 1)
+        slots = torch.where(slots < ends[:, None], slots, written.slots - 1)
+        return text.gather(1, row[..., None].expand(-1, -1, text.shape[2])), places.gather(1, row), slots
 
 
 def save_weights(model: CompactDecoder, path: Path, about: str) -> str:

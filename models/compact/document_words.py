@@ -24,7 +24,10 @@ LIST_MIN_LETTERS = 3
 
 
 class DocumentWords:
-    """Counts by case-folded word. Invariant: at most 4,096; the rarest goes first, of equals the longest unseen."""
+    """Counts by case-folded word. Invariant: at most 4,096; the rarest goes first, of equals the longest unseen.
+
+    Entries are replaced and never changed: what ``from_json`` was given and what ``as_json`` gave stay as they are.
+    """
 
     def __init__(self) -> None:
         """Nothing has been read."""
@@ -35,8 +38,8 @@ class DocumentWords:
     def from_json(cls, notes: Mapping[str, Any]) -> Self:
         """Take up what ``as_json`` gave; an empty mapping is a new document."""
         words = cls()
-        words._counts = {word: list(entry) for word, entry in notes.get("counts", {}).items()}
-        words._listed = {name: list(entry) for name, entry in notes.get("listed", {}).items()}
+        words._counts = dict(notes.get("counts", {}))
+        words._listed = dict(notes.get("listed", {}))
         return words
 
     def as_json(self) -> dict[str, Any]:
@@ -55,8 +58,7 @@ class DocumentWords:
         """Count the confident ``words`` of a finished page, and for each list how many of them it knows."""
         folded = [word.casefold() for word in words]
         for word, times in sorted(Counter(folded).items()):
-            entry = self._counts.setdefault(word, [0, 0])
-            entry[:] = entry[0] + times, page_number
+            self._counts[word] = [self.count(word) + times, page_number]
         excess = len(self._counts) - CAPACITY_WORDS
         if excess > 0:
             rarest = sorted(self._counts, key=lambda word: (*self._counts[word], word))

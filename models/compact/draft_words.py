@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,6 +20,8 @@ DASHES = frozenset("-‐‑–—=⸗¬")
 BOUNDARIES = frozenset(" ") | DASHES
 SURE = 0.9
 """Least posterior of a character of a word that is taken as read."""
+CACHED_WORDS = 16384
+"""Distinct words of which is remembered whether they are words: those of draft and memory come again and again."""
 LETTER_RATIO = 0.6
 """A word with fewer letters is a number, a date or noise, which no other page can vouch for."""
 
@@ -60,6 +63,7 @@ class DraftWord:
         return not self.is_divided and is_mostly_letters(self.core)
 
 
+@lru_cache(CACHED_WORDS)
 def is_mostly_letters(text: str) -> bool:
     """Return whether ``text`` is a word rather than a number, a date, noise, or Chinese, which has no such words."""
     letters = sum(map(str.isalpha, text))

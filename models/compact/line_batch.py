@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -61,8 +61,10 @@ class LineBatch:
     words: tuple[tuple[DraftWord, ...], ...]
 
     @classmethod
-    def of(cls, lines: Sequence[EncodedLine], contexts: Sequence[Sequence[int]]) -> LineBatch:
-        """Build the batch of ``lines``; ``contexts`` are the ids that stood before each."""
+    def of(
+        cls, lines: Sequence[EncodedLine], contexts: Sequence[Sequence[int]], *, with_words: bool = True
+    ) -> LineBatch:
+        """Build the batch of ``lines``; ``contexts`` are the ids that stood before each. Only a memory needs words."""
         longest = max(max(len(line.frames) for line in lines), 1)
         shape = (len(lines), longest)
         frames, signals = np.zeros((*shape, FEATURE_DIM), np.float32), np.zeros((*shape, 3), np.float32)
@@ -80,7 +82,7 @@ class LineBatch:
             tail = list(before)[-CONTEXT_CHARACTERS:]
             if tail:
                 context[row, -len(tail) :] = tail
-            own = draft_words(line)
+            own = draft_words(line) if with_words else ()
             for word in own:
                 span = word_frames(line, word)
                 places[0, row, span] = len(pictures)
@@ -103,6 +105,14 @@ class LineBatch:
             word_pictures=torch.from_numpy(stacked),
             words=tuple(words),
         )
+
+    def rows(self, lines: Sequence[int]) -> LineBatch:
+        """Return some of the lines, as far as writing needs them: without their words."""
+        some = {name: getattr(self, name)[lines] for name in _OF_A_LINE}
+        return replace(self, **some, words=())
+
+
+_OF_A_LINE = ("frames", "signals", "counts", "real", "totals", "context")
 
 
 def frame_signals(line: EncodedLine) -> npt.NDArray[np.float32]:

@@ -6,8 +6,9 @@ that stood on an earlier page of a degraded book, 683 were found by spelling, 70
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +25,30 @@ CACHED_TOKENS = 16384
 """Distinct tokens whose words are remembered: those of window and store, which come again with every page."""
 
 
+Spelling: TypeAlias = Callable[[bytes], tuple[str, tuple[tuple[str, str], ...]]]
+"""From a token's ``char_ids``, as bytes, to its text and its words, each also case-folded."""
+
+
+def spelling_of(characters: Sequence[str]) -> Spelling:
+    """Return how tokens are spelt with ``characters`` [classes]."""
+
+    @lru_cache(CACHED_TOKENS)
+    def spell(char_ids: bytes) -> tuple[str, tuple[tuple[str, str], ...]]:
+        ids = np.frombuffer(char_ids, np.int32)
+        text = "".join(characters[index] for index in ids if index != BLANK_CLASS)
+        apart = text.translate(_NO_DASHES).split()
+        return text, tuple((word, word.casefold()) for word in apart if is_mostly_letters(word))
+
+    return spell
+
+
+_NO_DASHES = str.maketrans(dict.fromkeys(DASHES, " "))
+
+
 class MemoryWords:
     """Words of ``blocks``, each with the tokens that spell it. A token of two words with a dash stands for both."""
 
-    def __init__(self, blocks: Iterable[KVBlock], characters: Sequence[str]) -> None:
+    def __init__(self, blocks: Iterable[KVBlock], spelling: Spelling) -> None:
         """Take payload ``char_ids`` and keys [1, 1, tokens, 360] of ``blocks``, which may be released."""
         self._tokens: dict[int, int] = {}
         self._places: dict[str, dict[int, list[int]]] = {}
@@ -36,14 +57,15 @@ class MemoryWords:
         pictures: list[npt.NDArray[np.float16]] = []
         for block in blocks:
             self._tokens[block.page_number] = block.tokens
-            for token, ids in enumerate(block.payload["char_ids"].tolist()):
-                token_text = "".join(characters[index] for index in ids if index != BLANK_CLASS)
-                for form in _words_of(token_text):
-                    self._places.setdefault(form.casefold(), {}).setdefault(block.page_number, []).append(token)
+            keys = block.keys[0, 0].numpy()
+            for token, ids in enumerate(block.payload["char_ids"].numpy()):
+                token_text, words = spelling(ids.tobytes())
+                for form, key in words:
+                    self._places.setdefault(key, {}).setdefault(block.page_number, []).append(token)
                     forms.append(form)
                     if form == token_text:  # a part of a token has no picture of its own
                         spelt.append(form)
-                        pictures.append(block.keys[0, 0, token].numpy())
+                        pictures.append(keys[token])
         self._known = KnownWords(forms)
         self._spelt = spelt
         self._pictures, self._middle = _directions(pictures)
@@ -63,16 +85,11 @@ class MemoryWords:
     def _alike(self, picture: npt.NDArray[np.float16]) -> list[str]:
         if not self._spelt:
             return []
-        likeness = self._pictures @ (picture.astype(np.float32) - self._middle)
-        best = np.argsort(-likeness, kind="stable")[:ALIKE_WORDS]
+        unlikeness = self._pictures @ (self._middle - picture.astype(np.float32))
+        last = min(ALIKE_WORDS, len(unlikeness)) - 1
+        near = np.flatnonzero(unlikeness <= np.partition(unlikeness, last)[last])
+        best = near[np.argsort(unlikeness[near], kind="stable")[:ALIKE_WORDS]]
         return [self._spelt[index] for index in best]
-
-
-@lru_cache(CACHED_TOKENS)
-def _words_of(spelt: str) -> tuple[str, ...]:
-    for dash in DASHES:
-        spelt = spelt.replace(dash, " ")
-    return tuple(word for word in spelt.split() if is_mostly_letters(word))
 
 
 def _directions(

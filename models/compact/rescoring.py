@@ -19,12 +19,13 @@ from models.compact.candidates import in_case_of, keeps
 from models.compact.ctc_score import CtcHead
 from models.compact.document_words import DocumentWords
 from models.compact.draft_words import DraftWord, page_words, sure_words
-from models.compact.memory_words import MemoryWords
+from models.compact.memory_words import MemoryWords, spelling_of
 from models.compact.page_memory import word_picture
 from models.compact.word_choice import Caution, Evidence, choose
 from models.compact.word_list import WordList
 from models.compact.words import Span
 from models.sr_swa.context import AttentionContext
+from models.sr_swa.kv import KVBlock
 from models.sr_swa.protocol import EncodedLine
 from models.sr_swa.usage import Fetch
 
@@ -83,6 +84,7 @@ class WordRescorer:
         """``characters`` maps a class id to its character; without ``lists`` only the document's words compete."""
         self._head = head
         self.characters = tuple(characters)
+        self.spelling = spelling_of(self.characters)
         self._class_of = {character: index for index, character in enumerate(self.characters) if character}
         self._lists = tuple(lists)
         self._caution = caution or Caution()
@@ -195,7 +197,8 @@ class _PageLook:
         self._document = document
         self._lists = lists
         self._context = context
-        self._window = MemoryWords(context.window_blocks(before=context.page_number), rescorer.characters)
+        self._window = MemoryWords(context.window_blocks(before=context.page_number), rescorer.spelling)
+        self._fetched: dict[tuple[int, ...], MemoryWords] = {}
         self.replacements: list[Replacement] = []
         self.window_mass: dict[int, torch.Tensor] = {}
 
@@ -210,7 +213,7 @@ class _PageLook:
         """Return what ``word`` should be instead, if anything."""
         picture = word_picture(line, Span(word.start, word.stop))
         fetch = self._fetch(picture, 1 - word.confidence)
-        fetched = MemoryWords(fetch.blocks if fetch else (), self._rescorer.characters)
+        fetched = self._words_of(fetch.blocks if fetch else ())
         memories = (self._window, fetched)
         forms = [form for memory in memories for form in memory.candidates(word.core, picture)]
         forms += [form for each in self._lists for form in each.near(word.core)]
@@ -228,6 +231,13 @@ class _PageLook:
     def _fetch(self, picture: npt.NDArray[np.float16], uncertainty: float) -> Fetch | None:
         query = torch.from_numpy(picture).view(1, 1, 1, -1)
         return self._context.fetch(query, uncertainty) if len(self._context.store) else None
+
+    def _words_of(self, blocks: Sequence[KVBlock]) -> MemoryWords:
+        """Return the words of fetched ``blocks``; on one page the same pages come again and again."""
+        pages = tuple(block.page_number for block in blocks)
+        if pages not in self._fetched:
+            self._fetched[pages] = MemoryWords(blocks, self._rescorer.spelling)
+        return self._fetched[pages]
 
     def _note_use(self, core: str, fetch: Fetch | None, fetched: MemoryWords) -> None:
         """Count the accepted word, drafted or not, as attention to the tokens that spell it: their word it is."""

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from models.compact.decoder import END_CLASS, CompactDecoder, Sight, Strokes, WordTokens
+from models.compact.decoder import END_CLASS, CompactDecoder, WordTokens
 from models.compact.line_batch import LineBatch
+from models.compact.written import Strokes
 from models.sr_swa.protocol import EncodedLine
 
 Why = Literal["sure", "verified", "no text", "unreadable", "too many passes", "other script", "no draft"]
@@ -133,7 +134,7 @@ class DraftVerifier:
                 prefix = torch.tensor([writing.text[: writing.settled]], dtype=torch.long)
                 places = torch.tensor([writing.places[: writing.settled + 1]], dtype=torch.long)
                 strokes = self._model.write(sight, prefix, places)
-                self._decide(writing, strokes, 0, until=writing.settled + 1)
+                self._decide([writing], strokes.since(writing.settled), steps=1)
         return _finish(writing)
 
     def _without_decoder(self, line: EncodedLine) -> Reading | None:
@@ -153,46 +154,55 @@ class DraftVerifier:
         self, lines: Sequence[EncodedLine], contexts: Sequence[Sequence[int]], words: WordTokens | None
     ) -> list[Reading]:
         with torch.inference_mode():
-            sight = self._model.look(LineBatch.of(lines, contexts), words)
+            sight = self._model.look(LineBatch.of(lines, contexts, with_words=words is not None), words)
             writings = [_begin(line) for line in lines]
+            active = writings
+            written = self._model.nothing_written(len(lines), _most_characters(lines) + self._caution.passes)
             for _ in range(self._caution.passes):
-                active = [row for row, writing in enumerate(writings) if not writing.done]
-                if not active:
+                texts = _padded([writing.text for writing in active], PADDING)
+                places = _padded([writing.places for writing in active], 0)
+                strokes = self._model.write(sight, texts, places, written)
+                self._decide(active, strokes)
+                left = [row for row, writing in enumerate(active) if not writing.done]
+                if not left:
                     break
-                texts = _padded([writings[row].text for row in active], PADDING)
-                places = _padded([writings[row].places for row in active], 0)
-                strokes = self._model.write(_rows(sight, active), texts, places)
-                for place, row in enumerate(active):
-                    writings[row].passes += 1
-                    self._decide(writings[row], strokes, place, until=len(writings[row].text) + 1)
+                active = [active[row] for row in left]
+                sight = sight.rows(left)
+                written.keep(left, [writing.settled for writing in active])
         return [_finish(writing) for writing in writings]
 
-    def _decide(self, writing: _Writing, strokes: Strokes, row: int, until: int) -> None:
-        """Settle characters of ``writing`` from row ``row`` of ``strokes``, up to the first change or to ``until``."""
-        first = writing.settled
-        part = Strokes(
-            *(tensor[row : row + 1, first:until] for tensor in (strokes.states, strokes.ends, strokes.pointing))
-        )
-        logs = self._model.log_probabilities(part, self._classes)[0].numpy()
-        pointed = part.pointing[0].argmax(dim=-1).tolist()
-        for step in range(until - first):
-            suggested = writing.text[first + step] if first + step < len(writing.text) else END_CLASS
-            chosen = self._choose(logs[step], suggested, is_first=first + step == 0)
-            if chosen == END_CLASS:
-                writing.is_no_text = first + step == 0
-                del writing.text[first + step :]
-                writing.done = True
-                return
-            writing.confidence.append(float(np.exp(logs[step][self._place_of[chosen]])))
-            writing.frames.append(pointed[step])
-            writing.settled += 1
-            if chosen != suggested:
-                _follow_draft_behind(writing, first + step, chosen, pointed[step])
-                return
+    def _decide(self, writings: Sequence[_Writing], strokes: Strokes, steps: int | None = None) -> None:
+        """Settle characters of each of ``writings``, up to the first change; at most so many ``steps``.
 
-    def _choose(self, logs: npt.NDArray[np.float32], suggested: int, *, is_first: bool) -> int:
+        ``strokes`` of a line begin at its first character that is not settled.
+        """
+        logs = self._model.log_probabilities(strokes, self._classes).numpy()
+        best, pointed = logs.argmax(axis=-1).tolist(), strokes.pointing.argmax(dim=-1).tolist()
+        for row, writing in enumerate(writings):
+            writing.passes += 1
+            for step in range(steps or len(writing.text) + 1 - writing.settled):
+                if not self._settle(writing, logs[row, step], best[row][step], pointed[row][step]):
+                    break
+
+    def _settle(self, writing: _Writing, logs: npt.NDArray[np.float32], best: int, frame: int) -> bool:
+        """Decide one character, given log-probabilities [classes]; tell whether the suggested ones behind it stand."""
+        place = writing.settled
+        suggested = writing.text[place] if place < len(writing.text) else END_CLASS
+        chosen = self._choose(logs, best, suggested, is_first=place == 0)
+        if chosen == END_CLASS:
+            writing.is_no_text = place == 0
+            del writing.text[place:]
+            writing.done = True
+            return False
+        writing.confidence.append(float(np.exp(logs[self._place_of[chosen]])))
+        writing.frames.append(frame)
+        writing.settled += 1
+        if chosen != suggested:
+            _follow_draft_behind(writing, place, chosen, frame)
+        return chosen == suggested
+
+    def _choose(self, logs: npt.NDArray[np.float32], best: int, suggested: int, *, is_first: bool) -> int:
         """Return what to write, given log-probabilities [classes]: the best, or what is suggested within the margin."""
-        best = int(logs.argmax())
         chosen = int(self._classes[best])
         if chosen == suggested:
             return chosen
@@ -237,25 +247,12 @@ def draft_reading(line: EncodedLine, why: Why = "sure") -> Reading:
     return Reading(line.draft_ids, line.draft_posteriors, line.draft_frames, changed=False, why=why)
 
 
+def _most_characters(lines: Sequence[EncodedLine]) -> int:
+    return max(len(line.draft_ids) for line in lines)
+
+
 def _padded(rows: Sequence[Sequence[int]], padding: int) -> torch.Tensor:
     padded = np.full((len(rows), max(map(len, rows))), padding, np.int64)
     for row, values in enumerate(rows):
         padded[row, : len(values)] = values
     return torch.from_numpy(padded)
-
-
-def _rows(sight: Sight, rows: Sequence[int]) -> Sight:
-    """Return some lines of ``sight``, as far as writing needs them."""
-    batch = sight.batch
-    if len(rows) == len(batch.frames):
-        return sight
-    some = replace(
-        batch,
-        frames=batch.frames[rows],
-        signals=batch.signals[rows],
-        counts=batch.counts[rows],
-        real=batch.real[rows],
-        totals=batch.totals[rows],
-        context=batch.context[rows],
-    )
-    return Sight(some, sight.states[rows], None)

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Literal
 
@@ -49,7 +50,8 @@ class Span:
 
 def is_ideographic(character: str) -> bool:
     """Tell whether ``character`` is of a script written without spaces between words (Chinese, Japanese)."""
-    return any(first <= ord(character) <= last for first, last in _IDEOGRAPHIC_BLOCKS)
+    code = ord(character)
+    return code >= _IDEOGRAPHIC_BLOCKS[0][0] and any(first <= code <= last for first, last in _IDEOGRAPHIC_BLOCKS)
 
 
 def is_mostly_ideographic(characters: Sequence[str]) -> bool:
@@ -103,6 +105,7 @@ def draft_line(encoded: EncodedLine, characters: Sequence[str]) -> Line | None:
     )
 
 
+@cache  # at most the characters that the head knows
 def _kind(character: str) -> str:
     if character.isspace():
         return _SPACE

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -182,9 +183,13 @@ class Corpus:
     ) -> DocumentText:
         """Compose one document of ``pages`` of ``lines`` with so many recurring ``names``."""
         historical = self.language in ("de", "fr") and rng.random() < HISTORICAL_RATE
-        stream = self._lines(rng, historical, [_name(rng, self.held_out) for _ in range(names)])
+        stream = self._lines(rng, historical, [invent_name(rng, self.held_out) for _ in range(names)])
         drawn = tuple(tuple(next(stream) for _ in range(lines)) for _ in range(pages))
         return DocumentText(self.language, historical, drawn)
+
+    def page(self, rng: random.Random, lines: int, names: Sequence[str]) -> tuple[LineText, ...]:
+        """Compose one page, beginning anywhere in the texts, in which ``names`` occur; modern spelling."""
+        return tuple(islice(self._lines(rng, historical=False, names=names), lines))
 
     def _lines(self, rng: random.Random, historical: bool, names: Sequence[str]) -> Iterator[LineText]:
         width = rng.randint(9, 26) if self.language == "zh" else rng.randint(28, 62)
@@ -290,7 +295,8 @@ def _paragraphs(text: str) -> Iterator[str]:
         yield re.sub(r"\s+", "" if chinese else " ", clean).strip()
 
 
-def _name(rng: random.Random, held_out: bool) -> str:
+def invent_name(rng: random.Random, held_out: bool) -> str:
+    """Return a name that is invented for training, or for measuring only."""
     while True:
         name = "".join(rng.choices(_SYLLABLES, k=rng.randint(1, 2))) + rng.choice(_ENDINGS)
         if len(name) >= 5 and (zlib.crc32(name.encode()) % 5 == 0) == held_out:
