@@ -65,8 +65,8 @@ train: $(RUN_STAMP) ## Draw training pages and train the compact decoder: make t
 
 venv: $(VENV_PYTHON) ## Only make the virtual environment, e.g. to install a CPU build of torch first
 
-clean: ## Remove the virtual environment, the sample, what was digitized and all caches
-	rm -rf .venv sample out build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## Remove the virtual environment, the sample and all caches; what was digitized (out/) stays
+	rm -rf .venv sample build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV_PYTHON):
 	@test -n "$(PYTHON)" || { echo "tomeflow needs Python 3.11 or newer; none of python3, python3.13, python3.12," \

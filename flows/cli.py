@@ -237,7 +237,11 @@ def _add_export(commands: Any) -> None:
 def _add_report(commands: Any) -> None:
     report = commands.add_parser("report", help="write one document's report: verdict, plots, worst lines")
     report.add_argument("folder", metavar="OUT/DOCUMENT", help="a published document, or one in quarantine")
-    report.add_argument("--data-docs", metavar="FOLDER", help="also write Great Expectations' own pages there")
+    report.add_argument(
+        "--data-docs",
+        metavar="FOLDER",
+        help="also write Great Expectations' own pages there; opened, they load scripts and styles from the web",
+    )
     report.set_defaults(command=_report)
 
 
