@@ -102,7 +102,6 @@ class _Progress(logging.Handler):
     def __init__(self, document: DocumentRef, page_total: int) -> None:
         super().__init__(logging.INFO)
         self._document_id = document.document_id
-        self._document_id = document.document_id
         self._done, self._total = 0, page_total
         self._sent = 0.0
         what = f"{page_total} pages of {document.uri}"
@@ -149,20 +148,20 @@ def _row(page: PageResult, reasons: str | None) -> dict[str, Any]:
 def _summary(document: DocumentRef, report: DocumentReport, reasons: Mapping[int, str]) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in report.status_counts.items() if count)
     lines = [
-        f"# {_plain(document.document_id)}",
+        f"# {plain(document.document_id)}",
         "",
         "| | |",
         "|---|---|",
-        f"| source | {_plain(document.uri)} |",
+        f"| source | {plain(document.uri)} |",
         f"| pages | {report.pages} ({counts}) |",
         f"| time | {report.seconds:.0f} s, {report.pages_per_second:.2f} pages/s |",
         f"| peak memory | {report.peak_memory_bytes / 1e6:.0f} MB |",
-        f"| output | {_plain(report.output)} |",
+        f"| output | {plain(report.output)} |",
         "",
         *_links(report.output),
     ]
     if reasons:
-        lines += ["", "## Kept back", *(f"- page {number}: {_plain(why)}" for number, why in reasons.items())]
+        lines += ["", "## Kept back", *(f"- page {number}: {plain(why)}" for number, why in reasons.items())]
     return "\n".join(lines)
 
 
@@ -173,6 +172,6 @@ def _links(folder: str) -> list[str]:
     return [f"- [{name}]({url})" for name, url in links if url]
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return ``text`` as code, so that a file name is never read as markup."""
     return f"`{text.replace('`', ' ').replace('|', ' ')}`"

@@ -23,10 +23,12 @@ SILENCE_S = 3 * HEARTBEAT_S
 
 FREE_DEAD_RUNS = "tomeflow: free dead runs"
 NOTIFY = "tomeflow: notify"
+INCOMPLETE = "Incomplete"
+"""Name of the state of a run that has done what it could, where something is left to do for a person."""
 QUARANTINE_EVENT = "tomeflow.document.quarantined"
 
 _BAD_ENDS = ("Failed", "Crashed", "TimedOut")
-_QUIET_STATES = (*_BAD_ENDS, "Completed", "Cancelled", "Paused", "Suspended", "Resuming", "AwaitingRetry")
+_QUIET_STATES = (*_BAD_ENDS, "Completed", INCOMPLETE, "Cancelled", "Paused", "Suspended", "Resuming", "AwaitingRetry")
 # Fields of the event that a person needs to find the run; the UI knows the rest.
 _PAYLOAD = """\
 {

@@ -30,10 +30,11 @@ from data_contracts.backfill import (
     record_attempts,
 )
 from data_contracts.config import ReadingConfig
-from data_contracts.errors import BatchFailed, ConfigError, PageFailed, TomeflowError
+from data_contracts.errors import BatchFailed, ConfigError, ContractViolated, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport, PageStatus
 from data_contracts.warehouse import WAREHOUSE_FILE, open_warehouse
 from flows.digitize import digitize_document
+from flows.outcome import ended
 from flows.plain_errors import log_known_errors_plainly
 from flows.published import check_nothing_else_changed, published_parameters
 from flows.rereading import Rereading
@@ -104,7 +105,13 @@ def backfill(
     ]
     codes = {report.exit_code for report in done} - {0}
     exit_code = (codes.pop() if len(codes) == 1 else BatchFailed.exit_code) if codes else 0
-    return BackfillReport(documents=tuple(done), exit_code=exit_code)
+    told = [
+        (report.exit_code, f"{report.document_id}: {report.error or 'not all pages were tried'}") for report in done
+    ]
+    kept_back = [fault for code, fault in told if code == ContractViolated.exit_code]
+    failed = [fault for code, fault in told if code not in (0, ContractViolated.exit_code)]
+    backfilled = BackfillReport(documents=tuple(done), exit_code=exit_code)
+    return ended(backfilled, f"{len(done)} documents", failed=failed, wanting=kept_back)
 
 
 def _backfill_document(

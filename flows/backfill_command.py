@@ -25,8 +25,9 @@ def main(options: argparse.Namespace) -> int:
         )
     with prefect_api(settings.work_folder, settings.prefect_api_url):
         from flows.backfill import backfill
+        from flows.outcome import report_of
 
-        report: BackfillReport = backfill(options.output, **parameters)
+        report: BackfillReport = report_of(backfill, options.output, **parameters)
     _print_report(report)
     if options.json:
         print(report.model_dump_json())

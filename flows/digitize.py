@@ -35,6 +35,7 @@ from data_contracts.verdict import Verdict
 from flows.artifacts import collection_run_name, is_watched, run_name, show_result, shown_in_the_ui
 from flows.chunks import ChunkSteps
 from flows.limits import WAREHOUSE_WRITER, gpu_slot, slot
+from flows.outcome import ended
 from flows.plain_errors import log_known_errors_plainly
 from flows.report import write_report
 from flows.runners import ENCODE_AHEAD_CHUNKS, Runner, encoding_on
@@ -75,9 +76,12 @@ def digitize_collection(
         runner: where pages are encoded; dask and ray: on a cluster, see deployments/README.md.
         documents_at_once: documents side by side; they share one process, and so one copy of the model.
     """
-    return side_by_side(
+    reports = side_by_side(
         lambda source: digitize_or_say_why_not(source, output, config, fresh, runner), sources, documents_at_once
     )
+    failed = [f"{report.id}: {report.error}" for report in reports if not report.published]
+    wanting = [f"{report.id}: {report.error}" for report in reports if report.published and report.error]
+    return ended(reports, f"{len(reports) - len(failed)} published", failed=failed, wanting=wanting)
 
 
 def side_by_side(

@@ -18,6 +18,7 @@ from data_contracts.errors import NotADocument, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport
 from data_contracts.warehouse import WAREHOUSE_FILE, open_warehouse
 from flows.digitize import DEFAULT_CONFIG, digitize_document, side_by_side
+from flows.outcome import archive_ended
 from flows.plain_errors import log_known_errors_plainly
 from flows.settings import read_settings
 from flows.single_flight import one_run_at_a_time
@@ -36,7 +37,7 @@ def ingest_archive(
 ) -> ArchiveReport:
     """Digitize what is new or changed below ``prefix``, side by side; one that fails never stops another.
 
-    A second ingestion into the same ``output`` waits for the first.
+    A second ingestion into the same ``output`` waits for the first. The run has failed if a document failed in it.
 
     Args:
         prefix: folder, or ``s3://`` prefix, with PDFs, images and folders of page images at any depth.
@@ -54,7 +55,8 @@ def ingest_archive(
         items = scan.scan_archive(prefix, output)
         ingestion = _Ingestion(prefix.rstrip("/"), output, config, retry_failed, str(flow_run.id))
         seen = side_by_side(ingestion.take, items)
-    return report_on(ingestion.prefix, seen, scan.names_gone(list(ingestion.known), items), ingestion.run_id)
+    report = report_on(ingestion.prefix, seen, scan.names_gone(list(ingestion.known), items), ingestion.run_id)
+    return archive_ended(report, ingestion.run_id, output)
 
 
 class _Ingestion:
@@ -108,7 +110,8 @@ class _Ingestion:
     def _given_up(self, earlier: ArchiveObject) -> ArchiveObject:
         """Return an object at which the process was killed every time, as failed."""
         reason = f"the process was killed {earlier.attempts} times while it read this; see the system's log for why"
-        ended = _failed(earlier, reason, TomeflowError.exit_code, retryable=True)
+        told_now = earlier.model_copy(update={"run_id": self.run_id})
+        ended = _failed(told_now, reason, TomeflowError.exit_code, retryable=True)
         self._record(ended)
         return ended
 

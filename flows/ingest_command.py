@@ -18,9 +18,10 @@ def main(options: argparse.Namespace) -> int:
     settings = read_settings(options.output)
     with prefect_api(settings.work_folder, settings.prefect_api_url):
         from flows.ingest_archive import ingest_archive
+        from flows.outcome import report_of
 
         _follow("tomeflow.ingest")
-        report: ArchiveReport = ingest_archive(options.prefix, options.output, config, options.retry_failed)
+        report: ArchiveReport = report_of(ingest_archive, options.prefix, options.output, config, options.retry_failed)
     _print_report(report)
     if options.json:
         print(report.model_dump_json())

@@ -60,9 +60,16 @@ def run_documents(options: argparse.Namespace) -> list[DocumentReport]:
     # Ray prints on standard output that a worker died; that belongs to --json.
     with prefect_api(settings.work_folder, settings.prefect_api_url), Progress(), redirect_stdout(sys.stderr):
         from flows.digitize import digitize_collection
+        from flows.outcome import report_of
 
-        reports: list[DocumentReport] = digitize_collection(
-            options.inputs, options.output, config, options.fresh, options.runner, options.at_once
+        reports: list[DocumentReport] = report_of(
+            digitize_collection,
+            options.inputs,
+            options.output,
+            config,
+            options.fresh,
+            options.runner,
+            options.at_once,
         )
     _print_table(reports)
     return reports

@@ -167,6 +167,29 @@ def test_pages_kept_back_are_told_to_the_webhook(served: Served, hook: Hook, scr
     assert run["name"] == f"book.pdf, pages {LOST}"
 
 
+def test_an_archive_with_a_bad_document_is_a_failed_run_once_and_incomplete_from_then_on(
+    served: Served, hook: Hook, script: Path
+) -> None:
+    (script / "go").touch()
+    archive = served.folder / "archive"
+    archive.mkdir()
+    drawn_pdf(archive / "good.pdf", ["page 1"])
+    (archive / "cut.pdf").write_bytes(b"%PDF-1.7 cut")
+    parameters = {"prefix": "archive", "config": SETTINGS}
+    met = served.start_run("ingest-archive/ingest", **parameters)
+    state = served.wait_for(met, "FAILED")
+    assert state["message"].startswith("1 published, 0 unchanged, 1 failed: cut.pdf: ")
+    assert list(served.output.glob("good-*/manifest.json")), "what could be published is"
+    (page,) = served.ask("/artifacts/latest/filter", {"artifacts": {"key": {"any_": ["archive-archive"]}}})
+    assert "`cut.pdf`" in page["data"]
+    assert f"tomeflow ingest 'archive' -o '{served.output}' --retry-failed" in page["data"]
+    until(lambda: [c for c in hook.calls if met in c[1] and "cut.pdf" in c[1]], 60, lambda: f"{hook.calls}")
+    known = served.start_run("ingest-archive/ingest", **parameters)
+    state = served.wait_for(known, "COMPLETED")
+    assert (state["name"], state["message"][:38]) == ("Incomplete", "0 published, 1 unchanged, 1 failed: cu")
+    assert not [c for c in hook.calls if known in c[1]], "nobody is told twice"
+
+
 def test_a_run_that_died_unseen_is_freed_within_two_minutes(
     served: Served, hook: Hook, lost_run: tuple[str, datetime]
 ) -> None:

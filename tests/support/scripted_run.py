@@ -59,7 +59,8 @@ def executions(folder: Path) -> list[str]:
 if __name__ == "__main__":
     from data_contracts.config import DigitizeConfig
     from flows.digitize import digitize_collection
+    from flows.outcome import report_of
 
     *sources, output, config = sys.argv[1:]
-    reports = digitize_collection(sources, output, DigitizeConfig.model_validate_json(config))
+    reports = report_of(digitize_collection, sources, output, DigitizeConfig.model_validate_json(config))
     print(json.dumps([report.model_dump() for report in reports]))

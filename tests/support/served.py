@@ -20,6 +20,7 @@ from support.command import command
 START_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 600
 TESTS = Path(__file__).resolve().parents[1]
+DIGITIZE = "digitize-document/digitize"
 ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 # Of the end of each log, where something went wrong.
 TOLD_CHARACTERS = 2000
@@ -148,12 +149,12 @@ class Served:
             return error.code, error.read().decode()
         raise AssertionError(f"{body} was accepted")
 
-    def deployment(self, name: str = "digitize-document/digitize") -> dict[str, Any]:
+    def deployment(self, name: str = DIGITIZE) -> dict[str, Any]:
         return self.ask(f"/deployments/name/{name}")
 
-    def start_run(self, **parameters: object) -> str:
-        """Start the deployed flow and return the run's id."""
-        created = f"/deployments/{self.deployment()['id']}/create_flow_run"
+    def start_run(self, name: str = DIGITIZE, /, **parameters: object) -> str:
+        """Start a deployed flow and return the run's id."""
+        created = f"/deployments/{self.deployment(name)['id']}/create_flow_run"
         return str(self.ask(created, {"parameters": parameters, "state": {"type": "SCHEDULED"}})["id"])
 
     def state(self, run_id: str) -> dict[str, Any]:

@@ -1,0 +1,98 @@
+"""How a run over many documents ends, for who looks at the server: a run of which something failed has failed.
+
+What the run did stays: its report is the state's data, every document that was published is, and the next run starts
+as always.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from prefect.artifacts import create_markdown_artifact
+from prefect.states import Completed, Failed
+
+from data_contracts.archive import ArchiveObject, ArchiveReport, ArchiveStatus
+from flows.artifacts import TABLE_ROWS, is_watched, plain
+from flows.automations import INCOMPLETE
+
+Report = TypeVar("Report")
+
+# Of the faults in the message of a state, which the lists of the UI show in one line.
+FAULTS_TOLD = 3
+
+
+def ended(report: Report, summary: str, *, failed: Sequence[str] = (), wanting: Sequence[str] = ()) -> Report:
+    """Return what a flow is to return so that its run has failed, is ``Incomplete``, or has just completed.
+
+    ``failed``: what went wrong in this run, for somebody to be told; ``wanting``: what is not as it should be, and was
+    told before or stops nobody. Prefect takes a state in place of the value; ``report_of`` gives the value back.
+    """
+    faults = [*failed, *wanting]
+    if not faults:
+        return report
+    more = f"; and {len(faults) - FAULTS_TOLD} more" if len(faults) > FAULTS_TOLD else ""
+    message = f"{summary}: {'; '.join(faults[:FAULTS_TOLD])}{more}"
+    if failed:
+        return cast(Report, Failed(message=message, data=report))
+    return cast(Report, Completed(name=INCOMPLETE, message=message, data=report))
+
+
+def report_of(flow: Callable[..., Any], *arguments: Any, **parameters: Any) -> Any:
+    """Run ``flow`` and return its report, also of a run that has failed by ``ended``.
+
+    Raises:
+        Exception: what the flow raised.
+    """
+    result = flow(*arguments, **parameters, return_state=True).result(raise_on_failure=False)
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def archive_ended(report: ArchiveReport, run_id: str, output: str) -> ArchiveReport:
+    """Show what became of an archive, and return what its flow is to return.
+
+    A document that fails the same way night after night is told once: when run ``run_id`` met it.
+    """
+    failed = [seen for seen in report.objects if seen.status is ArchiveStatus.FAILED]
+    partial = [seen for seen in report.objects if seen.status is ArchiveStatus.PUBLISHED and seen.exit_code]
+    if is_watched():
+        name = re.sub("[^a-z0-9]+", "-", report.prefix.lower()).strip("-")
+        create_markdown_artifact(_archive_page(report, failed, partial, output), key=f"archive-{name}")
+    new = [_fault(seen) for seen in failed if seen.run_id == run_id]
+    old = [_fault(seen) for seen in (*partial, *failed) if seen in partial or seen.run_id != run_id]
+    counts = f"{report.published} published, {report.unchanged} unchanged, {report.failed} failed"
+    return ended(report, counts, failed=new, wanting=old)
+
+
+def _fault(seen: ArchiveObject) -> str:
+    return f"{seen.name}: {seen.reason}"
+
+
+def _archive_page(
+    report: ArchiveReport, failed: Sequence[ArchiveObject], partial: Sequence[ArchiveObject], output: str
+) -> str:
+    lines = [
+        f"# {plain(report.prefix)}",
+        "",
+        "| published | unchanged | failed | not documents | gone |",
+        "|---|---|---|---|---|",
+        f"| {report.published} | {report.unchanged} | {report.failed} | {report.not_a_document} | {len(report.gone)} |",
+    ]
+    again = f"tomeflow ingest '{report.prefix}' -o '{output}' --retry-failed"
+    lines += _list("Failed", failed, f"One that changes is read again by itself; all of them: `{again}`.")
+    lines += _list("Published, but not whole", partial, f"`tomeflow backfill -o '{output}'`, or `tomeflow release`.")
+    if report.gone:
+        lines += ["", "## Gone", "", "What was published of them stays.", ""]
+        lines += [f"- {plain(name)}" for name in report.gone[:TABLE_ROWS]]
+    return "\n".join(lines)
+
+
+def _list(title: str, objects: Sequence[ArchiveObject], remedy: str) -> list[str]:
+    if not objects:
+        return []
+    rows = [f"| {plain(seen.name)} | {plain(seen.reason or '')} | {seen.attempts} |" for seen in objects[:TABLE_ROWS]]
+    more = [f"and {len(objects) - TABLE_ROWS} more: `tomeflow query`"] if len(objects) > TABLE_ROWS else []
+    return ["", f"## {title}", "", remedy, "", "| document | reason | tried |", "|---|---|---|", *rows, *more]
