@@ -24,7 +24,7 @@ WITH latest AS (
     SELECT document_sha256, config_sha256 FROM runs WHERE starts_with(config_sha256, ?)
     QUALIFY row_number() OVER (PARTITION BY document_sha256 ORDER BY started_at DESC) = 1
 )
-SELECT d.document_id, d.document_sha256, d.uri, p.config_sha256, p.page_number, p.status,
+SELECT d.document_id, d.document_sha256, d.uri, p.config_sha256, p.page_number, c.chunk_number, p.status,
     coalesce(m.gate_status = 'quarantined', false) AS quarantined, coalesce(p.stale_context, false) AS stale
 FROM pages p
 JOIN latest l USING (document_sha256, config_sha256)
@@ -32,6 +32,8 @@ JOIN documents d USING (document_sha256)
 JOIN runs r ON r.run_id = p.run_id
 LEFT JOIN page_measures m
     ON m.document_sha256 = p.document_sha256 AND m.page_number = p.page_number AND m.config_sha256 = p.config_sha256
+LEFT JOIN chunks c ON c.document_sha256 = p.document_sha256 AND c.config_sha256 = p.config_sha256
+    AND p.page_number BETWEEN c.first_page AND c.last_page
 WHERE (?::VARCHAR IS NULL OR d.document_id = ?) AND (?::TIMESTAMPTZ IS NULL OR r.started_at >= ?)
     AND (?::VARCHAR IS NULL OR r.model_fingerprint = ? OR r.config ->> '$.model' = ?)
 ORDER BY d.document_id, p.page_number
@@ -43,12 +45,13 @@ class _Record(BaseModel):
 
 
 class PageQuery(_Record):
-    """What is sought; an empty field excludes nothing. ``pages`` are taken whatever their status."""
+    """What is sought; an empty field excludes nothing."""
 
     document_id: str | None = None
     since: datetime | None = Field(None, description="of the run that read the page")
     statuses: tuple[BackfillStatus, ...] = ()
     page_numbers: tuple[int, ...] = ()
+    chunk_numbers: tuple[int, ...] = Field((), description="of the pages between two checkpoints")
     model: str | None = Field(None, description="name or fingerprint of the model that read the page")
     config_sha256: str = Field("", description="or its first digits")
 
@@ -61,6 +64,7 @@ class FoundPage(_Record):
     uri: str
     config_sha256: str
     page_number: int
+    chunk_number: int | None
     status: str
     quarantined: bool
     stale: bool
@@ -118,6 +122,8 @@ def find_pages(connection: duckdb.DuckDBPyConnection, query: PageQuery) -> list[
     found = [FoundPage.model_validate(dict(zip(columns, row, strict=True))) for row in result.fetchall()]
     if query.page_numbers:
         found = [page for page in found if page.page_number in query.page_numbers]
+    if query.chunk_numbers:
+        found = [page for page in found if page.chunk_number in query.chunk_numbers]
     return [page for page in found if not query.statuses or any(page.has(status) for status in query.statuses)]
 
 

@@ -26,10 +26,12 @@ from prefect.settings import get_current_settings
 from data_contracts.document import DocumentRef
 from data_contracts.result import DocumentReport, PageResult, PageStatus
 from data_contracts.verdict import Verdict
-from flows.automations import announce_quarantine
+from flows.automations import QUARANTINED, announce
 from flows.settings import served_url
 
 logger = logging.getLogger("tomeflow.digitize")
+STEP_LOGGER = logging.getLogger("tomeflow.encode")
+"""Of the steps in the process that holds the model; that process hands its records over."""
 
 # The browser asks every few seconds; more often is for nobody.
 UPDATE_EVERY_S = 2.0
@@ -67,14 +69,16 @@ def shown_in_the_ui(document: DocumentRef, page_total: int) -> Iterator[None]:
     about = [f"document:{document.document_id}", f"book:{document.document_id.rpartition('-')[0]}"]
     with get_client(sync_client=True) as client:
         client.update_flow_run(UUID(str(flow_run.id)), tags=[*flow_run.tags, *about])
-    progress = _Progress(document, page_total)
-    logger.setLevel(logging.INFO)
-    logger.addHandler(progress)
+    handlers = {logger: _Progress(document, page_total), STEP_LOGGER: _StepEvents(document)}
+    for followed, handler in handlers.items():
+        followed.setLevel(logging.INFO)
+        followed.addHandler(handler)
     try:
         with tags(*about):
             yield
     finally:
-        logger.removeHandler(progress)
+        for followed, handler in handlers.items():
+            followed.removeHandler(handler)
 
 
 def show_result(
@@ -93,7 +97,7 @@ def show_result(
         _summary(document, report, reasons), key=f"{document.document_id}-summary", description=what
     )
     if reasons and report.published:  # what is not published fails, and is announced as a failed run
-        announce_quarantine(document.document_id, verdict.summary if verdict else "")
+        announce(QUARANTINED, document.document_id, verdict.summary if verdict else "")
 
 
 class _Progress(logging.Handler):
@@ -120,6 +124,20 @@ class _Progress(logging.Handler):
             update_progress_artifact(self._id, round(100 * self._done / self._total, 1))
         except Exception:
             self.handleError(record)
+
+
+class _StepEvents(logging.Handler):
+    """Hands on to the server what a step logs as an event: rules and people can follow it there."""
+
+    def __init__(self, document: DocumentRef) -> None:
+        super().__init__(logging.INFO)
+        self._document_id = document.document_id
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Announce the event of a record about this document."""
+        event: str | None = getattr(record, "event", None)
+        if event and getattr(record, "document_id", None) == self._document_id:
+            announce(event, self._document_id, record.getMessage())
 
 
 def _rows(pages: Iterable[PageResult], reasons: Mapping[int, str]) -> tuple[list[dict[str, Any]], int]:

@@ -25,7 +25,8 @@ FREE_DEAD_RUNS = "tomeflow: free dead runs"
 NOTIFY = "tomeflow: notify"
 INCOMPLETE = "Incomplete"
 """Name of the state of a run that has done what it could, where something is left to do for a person."""
-QUARANTINE_EVENT = "tomeflow.document.quarantined"
+DOCUMENT_EVENT = "tomeflow.document."
+QUARANTINED = "quarantined"
 
 _BAD_ENDS = ("Failed", "Crashed", "TimedOut")
 _QUIET_STATES = (*_BAD_ENDS, "Completed", INCOMPLETE, "Cancelled", "Paused", "Suspended", "Resuming", "AwaitingRetry")
@@ -69,7 +70,7 @@ def webhook_automation(webhook_id: UUID) -> AutomationCore:
                 "prefect.flow-run.Failed",
                 "prefect.flow-run.Crashed",
                 "prefect.flow-run.TimedOut",
-                QUARANTINE_EVENT,
+                DOCUMENT_EVENT + QUARANTINED,
             },
             match={"prefect.resource.id": ["prefect.flow-run.*", "tomeflow.document.*"]},
             for_each={"prefect.resource.id"},
@@ -101,10 +102,10 @@ def expect_a_sign_of_life(flow_run_id: UUID) -> None:
     emit_event("prefect.flow-run.heartbeat", resource={"prefect.resource.id": f"prefect.flow-run.{flow_run_id}"})
 
 
-def announce_quarantine(document_id: str, summary: str) -> None:
-    """Tell the server that pages of a document were kept back."""
+def announce(what: str, document_id: str, message: str) -> None:
+    """Tell the server what happened to a document: ``quarantined``, ``loading_paused``, ``loading_resumed``."""
     emit_event(
-        QUARANTINE_EVENT,
+        DOCUMENT_EVENT + what,
         resource={"prefect.resource.id": f"tomeflow.document.{document_id}", "prefect.resource.name": document_id},
-        payload={"message": summary},
+        payload={"message": message},
     )

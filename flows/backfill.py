@@ -64,6 +64,7 @@ def backfill(
     since: datetime | None = None,
     statuses: tuple[BackfillStatus, ...] | None = None,
     pages: str | None = None,
+    chunks: str | None = None,
     model: str | None = None,
     config_sha256: str = "",
     overrides: dict[str, Any] | None = None,
@@ -76,8 +77,9 @@ def backfill(
         output: folder of published documents.
         document: id of one document; empty: all.
         since: only pages that were read by runs from then on.
-        statuses: of the pages; empty: failed, truncated and quarantined ones, or any if ``pages`` names them.
+        statuses: of the pages; empty: failed, truncated and quarantined ones; of named pages or chunks: any.
         pages: such as 79,83; empty: all.
+        chunks: such as 5: all pages between two checkpoints, as the table chunks of the warehouse numbers them.
         model: only pages that this model (name or fingerprint) has read.
         config_sha256: only pages that were read with this configuration (first digits suffice).
         overrides: what is to be otherwise in the reading configuration of these pages, such as {"render.dpi": 400}.
@@ -92,8 +94,9 @@ def backfill(
     query = PageQuery(
         document_id=document,
         since=since,
-        statuses=statuses or (() if pages else BACKFILL_STATUSES[:3]),
+        statuses=statuses or (() if pages or chunks else BACKFILL_STATUSES[:3]),
         page_numbers=plan.parse_pages(pages, LAST_PAGE) if pages else (),
+        chunk_numbers=plan.parse_pages(chunks, LAST_PAGE) if chunks else (),
         model=model,
         config_sha256=config_sha256,
     )

@@ -12,6 +12,7 @@ from data_contracts.backfill import BACKFILL_STATUSES, BackfillReport
 from data_contracts.errors import ConfigError
 from data_contracts.warehouse import WAREHOUSE_FILE
 from flows.prefect_server import prefect_api
+from flows.progress import follow
 from flows.settings import read_settings
 
 
@@ -27,6 +28,7 @@ def main(options: argparse.Namespace) -> int:
         from flows.backfill import backfill
         from flows.outcome import report_of
 
+        follow("tomeflow.backfill")
         report: BackfillReport = report_of(backfill, options.output, **parameters)
     _print_report(report)
     if options.json:
@@ -56,6 +58,7 @@ def read_parameters(options: argparse.Namespace) -> dict[str, Any]:
         "since": since,
         "statuses": statuses,
         "pages": options.pages,
+        "chunks": options.chunks,
         "model": options.model,
         "config_sha256": options.config or "",
         "overrides": {name: _value(text) for name, text in changes.items()}

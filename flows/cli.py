@@ -122,6 +122,9 @@ def _add_backfill(commands: Any) -> None:
         "--status", metavar="LIST", help="of failed, truncated, quarantined, stale (default: the first three)"
     )
     backfill.add_argument("--pages", metavar="LIST", help="such as 79,83, whatever their status")
+    backfill.add_argument(
+        "--chunks", metavar="LIST", help="such as 5: the pages of these chunks, whatever their status"
+    )
     backfill.add_argument("--model", metavar="NAME", help="pages that this model, or fingerprint, has read")
     backfill.add_argument("--config", metavar="SHA", help="pages read with this configuration; first digits suffice")
     backfill.add_argument("--dpi", type=int, metavar="N", help="read these pages at this resolution")

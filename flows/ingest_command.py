@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 
 from data_contracts.archive import ArchiveReport
 from flows.prefect_server import prefect_api
+from flows.progress import follow
 from flows.run_command import read_config
 from flows.settings import read_settings
 
@@ -20,20 +20,12 @@ def main(options: argparse.Namespace) -> int:
         from flows.ingest_archive import ingest_archive
         from flows.outcome import report_of
 
-        _follow("tomeflow.ingest")
+        follow("tomeflow.ingest")
         report: ArchiveReport = report_of(ingest_archive, options.prefix, options.output, config, options.retry_failed)
     _print_report(report)
     if options.json:
         print(report.model_dump_json())
     return report.exit_code
-
-
-def _follow(name: str) -> None:
-    """Have what the logger ``name`` says printed as it comes."""
-    logger = logging.getLogger(name)
-    logger.addHandler(logging.StreamHandler(sys.stderr))
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
 
 
 def _print_report(report: ArchiveReport) -> None:

@@ -11,6 +11,14 @@ PLAIN_LINE_EVERY_S = 10.0
 _ENCODED, _DONE = "tomeflow.encode", "tomeflow.digitize"
 
 
+def follow(name: str) -> None:
+    """Have what the logger ``name`` says printed on standard error as it comes."""
+    logger = logging.getLogger(name)
+    logger.addHandler(logging.StreamHandler(sys.stderr))
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
 class Progress(logging.Handler):
     """Counts the pages that have been seen or finished; warnings are printed as they come.
 

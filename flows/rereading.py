@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,8 @@ from tasks import encode, plan, storage
 from tasks.patches import PatchStore
 from tasks.render import PageSource
 from tasks.reread import Replay, plan_replays, read_alone, reread
+
+logger = logging.getLogger("tomeflow.backfill")
 
 BACKFILLED = "backfilled"
 """Kind of the event that a page carries which was read again."""
@@ -68,6 +71,7 @@ class Rereading:
         statuses, reasons = {}, {}
         for page, patch in results:
             statuses[page.page_number] = page.status.value
+            logger.info("%s: page %d: %s", self._document.document_id, page.page_number, page.status.value)
             if page.error:
                 reasons[page.page_number] = page.error
             if page.status is not PageStatus.FAILED:

@@ -39,7 +39,7 @@ _SERVER = {
 }
 _WORKER = {
     "PREFECT_WORKER_QUERY_SECONDS": "2",  # a person who clicks "run" waits for it; the server is on this machine
-    "PREFECT_LOGGING_EXTRA_LOGGERS": "tomeflow.digitize,tomeflow.encode",
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "tomeflow.digitize,tomeflow.encode,tomeflow.ingest,tomeflow.backfill",
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL": "WARNING",  # a line for each finished task is noise
 }
 

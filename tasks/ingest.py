@@ -57,9 +57,11 @@ def require_same(document: DocumentRef, sha256: str) -> None:
         UnreadableDocument: its content is another one than that of ``sha256``.
     """
     if document.sha256 != sha256:
+        what = "a page file was replaced, added or removed" if document.kind == "folder" else "its bytes are others"
         raise UnreadableDocument(
-            f"{document.uri} has changed since it was digitized: sha256 {document.sha256[:12]}, then {sha256[:12]}. "
-            "By its content it is another document now: digitize it anew (tomeflow run)."
+            f"{document.uri} has changed since it was digitized ({what}): sha256 {document.sha256[:12]}, then "
+            f"{sha256[:12]}. By its content it is another document now: digitize it anew (tomeflow run), or put back "
+            "what was there."
         )
 
 

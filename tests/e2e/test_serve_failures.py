@@ -153,18 +153,24 @@ def test_a_failed_run_is_told_to_the_webhook_with_its_reason(served: Served, hoo
     assert "missing.pdf" in told["message"]
 
 
-def test_pages_kept_back_are_told_to_the_webhook(served: Served, hook: Hook, script: Path) -> None:
+def test_pages_kept_back_are_told_to_the_webhook_and_a_pause_for_want_of_memory_to_the_server(
+    served: Served, hook: Hook, script: Path
+) -> None:
     (script / "go").touch()
-    run_id = served.start_run(
-        source="book.pdf", config={**SETTINGS, "pages": str(LOST), "quality": {"max_quarantined_ratio": 1.0}}
-    )
+    (script / "short of memory").touch()
+    quality = {"max_quarantined_ratio": 1.0}
+    run_id = served.start_run(source="book.pdf", config={**SETTINGS, "pages": f"1,{LOST}", "quality": quality})
     served.wait_for(run_id, "COMPLETED")
     call = until(lambda: [c for c in hook.calls if "quarantined" in c[1]], 60, "the call of the webhook")[0]
     told = json.loads(call[1])
     assert told["resource"].startswith("tomeflow.document.book-")
     assert f"page {LOST}" in told["message"]
     (run,) = served.ask("/flow_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
-    assert run["name"] == f"book.pdf, pages {LOST}"
+    assert run["name"] == f"book.pdf, pages 1,{LOST}"
+    paused = {"filter": {"event": {"name": ["tomeflow.document.loading_paused"]}}}
+    event = until(lambda: served.ask("/events/filter", paused)["events"], 60, "the event of the pause")[0]
+    assert event["resource"]["prefect.resource.id"] == told["resource"]
+    assert event["payload"]["message"] == "page 41: loading ahead pauses, 100 % of memory is in use"
 
 
 def test_an_archive_with_a_bad_document_is_a_failed_run_once_and_incomplete_from_then_on(

@@ -75,13 +75,15 @@ def warehouse(tmp_path: Path) -> Path:
         ({"statuses": ("stale",)}, [("first", 3)]),
         ({"statuses": ("failed",), "config_sha256": OLD.sha256[:8]}, [("first", 1), ("first", 2)]),
         ({"document_id": "first", "page_numbers": (1, 3)}, [("first", 1), ("first", 3)]),
+        ({"document_id": "first", "chunk_numbers": (1,)}, [("first", 1), ("first", 2), ("first", 3)]),
+        ({"document_id": "first", "chunk_numbers": (2,)}, []),
         ({"since": datetime(2026, 1, 3, tzinfo=UTC)}, [("second", 1)]),
         ({"model": "compact", "document_id": "second"}, [("second", 1)]),
         ({"model": "weights", "document_id": "second"}, [("second", 1)]),
         ({"model": "unlimited-ocr"}, []),
     ],
 )
-def test_pages_are_found_by_document_status_date_model_and_configuration(
+def test_pages_are_found_by_document_status_chunk_date_model_and_configuration(
     warehouse: Path, query: dict[str, Any], expected: list[tuple[str, int]]
 ) -> None:
     with open_warehouse(warehouse) as connection:

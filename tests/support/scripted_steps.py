@@ -22,7 +22,7 @@ from support.fakes import ScriptedModel
 
 from flows import steps
 from models.sr_swa.context import AttentionContext
-from models.sr_swa.controller import PROCESS_PAGES
+from models.sr_swa.controller import PROCESS_PAGES, MemoryWatermark
 from models.sr_swa.protocol import Decoding, EncodedPage, PageImage
 from tasks.render import PageSource
 
@@ -89,8 +89,13 @@ def happen(stage: str, page_number: int) -> str:
     return str(what)
 
 
+def memory_in_use() -> float:
+    return 1.0 if (FOLDER / "short of memory").exists() else 0.0
+
+
 def install() -> None:
     """Have the steps of this process read with the scripted model."""
     model = DisturbedModel()
     steps.load_model = lambda _reading: model
     steps.PageSource = CountedSource
+    MemoryWatermark.for_process = lambda: MemoryWatermark(read=memory_in_use)

@@ -13,7 +13,7 @@ from data_contracts.errors import (
     StorageUnavailable,
     UnreadableDocument,
 )
-from tasks.ingest import fetch_document
+from tasks.ingest import fetch_document, require_same
 
 
 @pytest.fixture
@@ -67,6 +67,14 @@ def test_every_frame_of_a_tiff_is_a_page(fetch, tmp_path):
 def test_a_folder_is_one_document(fetch, tmp_path):
     document, local = fetch(folder_of_pages(tmp_path / "vol.2"))
     assert (document.kind, document.page_count, local) == ("folder", 3, tmp_path / "vol.2")
+
+
+def test_a_folder_of_which_a_page_was_replaced_is_refused_with_what_to_do(fetch, tmp_path):
+    before = fetch(folder_of_pages(tmp_path / "book"))[0]
+    require_same(before, before.sha256)
+    (tmp_path / "book" / "page2.jpg").write_bytes((tmp_path / "book" / "page1.jpg").read_bytes())
+    with pytest.raises(UnreadableDocument, match=r"book .*a page file was replaced.*digitize it anew \(tomeflow run\)"):
+        require_same(fetch(tmp_path / "book")[0], before.sha256)
 
 
 def test_a_folders_digest_is_over_names_and_contents_of_its_pages_alone(fetch, tmp_path):
