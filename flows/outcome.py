@@ -68,7 +68,8 @@ def archive_ended(report: ArchiveReport, run_id: str, output: str) -> ArchiveRep
 
 
 def _fault(seen: ArchiveObject) -> str:
-    return f"{seen.name}: {seen.reason}"
+    reason = seen.reason or ""
+    return reason if seen.name in reason else f"{seen.name}: {reason}"
 
 
 def _archive_page(
@@ -93,6 +94,6 @@ def _archive_page(
 def _list(title: str, objects: Sequence[ArchiveObject], remedy: str) -> list[str]:
     if not objects:
         return []
-    rows = [f"| {plain(seen.name)} | {plain(seen.reason or '')} | {seen.attempts} |" for seen in objects[:TABLE_ROWS]]
-    more = [f"and {len(objects) - TABLE_ROWS} more: `tomeflow query`"] if len(objects) > TABLE_ROWS else []
-    return ["", f"## {title}", "", remedy, "", "| document | reason | tried |", "|---|---|---|", *rows, *more]
+    items = [f"- {plain(seen.name)}, attempt {seen.attempts}: {plain(_fault(seen))}" for seen in objects[:TABLE_ROWS]]
+    more = [f"- and {len(objects) - TABLE_ROWS} more: `tomeflow query`"] if len(objects) > TABLE_ROWS else []
+    return ["", f"## {title}", "", remedy, "", *items, *more]

@@ -184,7 +184,7 @@ def test_an_archive_with_a_bad_document_is_a_failed_run_once_and_incomplete_from
     parameters = {"prefix": "archive", "config": SETTINGS}
     met = served.start_run("ingest-archive/ingest", **parameters)
     state = served.wait_for(met, "FAILED")
-    assert state["message"].startswith("1 published, 0 unchanged, 1 failed: cut.pdf: ")
+    assert state["message"].startswith("1 published, 0 unchanged, 1 failed: cut.pdf is ")
     assert list(served.output.glob("good-*/manifest.json")), "what could be published is"
     (page,) = served.ask("/artifacts/latest/filter", {"artifacts": {"key": {"any_": ["archive-archive"]}}})
     assert "`cut.pdf`" in page["data"]
