@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 WIDTH, HEIGHT = 640, 170
-LEFT, RIGHT, TOP, BOTTOM = 64, 8, 8, 26
+LEFT, RIGHT, TOP, BOTTOM = 80, 8, 8, 26
 """Margins for the labels of the axes."""
 
 TICKS = 3
@@ -35,7 +35,7 @@ def line_plot(values: Mapping[int, float | None], unit: str, marked: Collection[
     for step in range(TICKS):
         value = low + (high - low) * step / (TICKS - 1)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
-        label = f"{value:.4g} {unit}".strip()
+        label = f"{_written(value)} {unit}".strip()
         parts.append(f'<text x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{label}</text>')
     for page, anchor in {first: "start", last: "end"}.items():
         parts.append(f'<text x="{x(page):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">page {page}</text>')
@@ -51,6 +51,11 @@ def line_plot(values: Mapping[int, float | None], unit: str, marked: Collection[
         else:
             parts.append(f'<circle class="dot" cx="{x(run[0][0]):.1f}" cy="{y(run[0][1]):.1f}" r="{ISOLATED_RADIUS}"/>')
     return "".join([*parts, "</svg>"])
+
+
+def _written(value: float) -> str:
+    """Return at most nine characters up to ten million, which the margin has room for, and never an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _runs(values: Mapping[int, float | None]) -> Iterator[list[tuple[int, float]]]:

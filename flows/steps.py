@@ -23,7 +23,7 @@ from typing import Any, Literal
 from data_contracts.config import ReadingConfig
 from data_contracts.document import ChunkRef, FeaturesRef, StateRef
 from data_contracts.errors import DecodeFailed, TomeflowError
-from data_contracts.process_memory import process_peak_bytes
+from data_contracts.process_memory import give_back_free_memory, process_peak_bytes
 from models.sr_swa.protocol import OcrModel, PageImage
 from models.zoo import load_model
 from tasks import decode, encode
@@ -51,7 +51,8 @@ class Job:
         self._send = send
 
     def begin_page(self, page_number: int) -> None:
-        """Say that ``page_number`` is in work now."""
+        """Say that ``page_number`` is in work now; what the page before it needed is given back."""
+        give_back_free_memory()
         self.page_number = page_number
         self._send((self.number, "page", page_number))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import statistics
 import subprocess
 import threading
 import time
@@ -22,7 +23,8 @@ from data_contracts.result import Line
 pytestmark = [pytest.mark.shared_data, pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 
 LONG_PAGES = 40
-EARLY_PAGES, LATE_PAGES = (14, 22), (32, 40)
+EARLY_PAGES, LATE_PAGES = (16, 27), (28, 39)
+"""From the first decoded chunk on, and before the gate and the outputs are loaded; a chunk and a half each."""
 MOST_GROWTH_RATIO = 1.05
 """Resident memory late in the book over early in it."""
 SAMPLE_S = 0.2
@@ -53,9 +55,9 @@ class ResidentMemory(threading.Thread):
         lines = re.findall(r"^(\d+) of \d+ pages", self._log.read_text(), re.MULTILINE)
         return int(lines[-1]) if lines else 0
 
-    def kept_bytes(self, pages: tuple[int, int]) -> int:
-        """What is held between pages; a page in work takes 0.1 to 0.3 GB more for a moment, whenever that is."""
-        return min(resident for done, resident in self.samples if pages[0] <= done <= pages[1])
+    def mean_bytes(self, pages: tuple[int, int]) -> float:
+        """The mean, since a page in work takes 0.1 to 0.2 GB more for a moment, whenever that is."""
+        return statistics.fmean(resident for done, resident in self.samples if pages[0] <= done <= pages[1])
 
 
 def text_of(pid: int, file: str) -> str:
@@ -98,7 +100,7 @@ def test_forty_pages_of_the_long_book_are_all_there_and_read_well(
 
 def test_memory_is_as_flat_late_as_early(long_book: tuple[Path, ResidentMemory]) -> None:
     _, memory = long_book
-    early, late = memory.kept_bytes(EARLY_PAGES), memory.kept_bytes(LATE_PAGES)
+    early, late = memory.mean_bytes(EARLY_PAGES), memory.mean_bytes(LATE_PAGES)
     assert late <= early * MOST_GROWTH_RATIO, f"{early / 1e6:.0f} MB early, {late / 1e6:.0f} MB late"
 
 

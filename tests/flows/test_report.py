@@ -14,7 +14,7 @@ from data_contracts.errors import ConfigError
 from data_contracts.result import PageResult
 from flows.cli import main
 from flows.line_crops import before_rotation
-from flows.plot_svg import line_plot
+from flows.plot_svg import TICKS, line_plot
 from flows.release import release_pages
 from flows.report import WORST_LINES, write_report
 
@@ -106,6 +106,13 @@ def test_a_plot_leaves_gaps_marks_pages_and_holds_equal_values() -> None:
     assert (svg.count("<polyline"), svg.count("<circle"), svg.count('class="marked"')) == (1, 1, 1)
     assert "nan" not in line_plot(dict.fromkeys(range(1, 9), 3.0), "MB")
     assert line_plot({1: None}, "ms") == ""
+
+
+@pytest.mark.parametrize("most", [0.00012, 0.5, 99.9, 1234.5, 98765.0])
+def test_the_labels_of_a_plot_fit_its_margin(most: float) -> None:
+    labels = re.findall(r'text-anchor="end">([^<p]*)<', line_plot({1: most / 3, 2: most}, "ms"))
+    assert len(labels) == TICKS
+    assert all("e" not in label and len(label) <= 10 for label in labels), labels
 
 
 @pytest.mark.parametrize(
