@@ -35,7 +35,6 @@ MOST_LOG_BYTES = 20_000_000
 _LOCAL_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 _SERVER = {
     "PREFECT_SERVER_UI_API_URL": "/api",  # else the pages look for their server on port 4200, whatever --port says
-    "PREFECT_SERVER_LOG_RETRYABLE_ERRORS": "true",  # a database that is busy too long, told to whoever asks why
 }
 _WORKER = {
     "PREFECT_WORKER_QUERY_SECONDS": "2",  # a person who clicks "run" waits for it; the server is on this machine
