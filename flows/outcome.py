@@ -61,10 +61,10 @@ def archive_ended(report: ArchiveReport, run_id: str, output: str) -> ArchiveRep
     if is_watched():
         name = re.sub("[^a-z0-9]+", "-", report.prefix.lower()).strip("-")
         create_markdown_artifact(_archive_page(report, failed, partial, output), key=f"archive-{name}")
-    new = [_fault(seen) for seen in failed if seen.run_id == run_id]
-    old = [_fault(seen) for seen in (*partial, *failed) if seen in partial or seen.run_id != run_id]
+    new = [seen for seen in failed if seen.run_id == run_id]
+    known = [seen for seen in failed if seen.run_id != run_id]
     counts = f"{report.published} published, {report.unchanged} unchanged, {report.failed} failed"
-    return ended(report, counts, failed=new, wanting=old)
+    return ended(report, counts, failed=[*map(_fault, new)], wanting=[*map(_fault, partial), *map(_fault, known)])
 
 
 def _fault(seen: ArchiveObject) -> str:
