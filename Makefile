@@ -21,6 +21,8 @@ DEV_STAMP := .venv/installed-dev-$(DIGEST)
 export ORT_DISABLE_TELEMETRY := 1
 
 SAMPLE_PAGES ?= 12
+# Two processes share the test files, since many tests wait for servers; `make test TEST_WORKERS=0` runs in one.
+TEST_WORKERS ?= 2
 PYTEST_ARGS ?=
 
 .PHONY: help venv train run test test-fast check fix bench clean
@@ -32,7 +34,7 @@ run: $(RUN_STAMP) ## Install, draw a sample book, digitize it and show what came
 	@$(VENV_PYTHON) -m flows.demo --pages $(SAMPLE_PAGES)
 
 test: $(DEV_STAMP) ## Install what tests need and run all tests
-	$(VENV_PYTHON) -m pytest $(PYTEST_ARGS)
+	$(VENV_PYTHON) -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 test-fast: $(DEV_STAMP) ## Run the tests that are quick and stay in one process
 	$(VENV_PYTHON) -m pytest -m "not slow and not flow and not e2e and not gpu" $(PYTEST_ARGS)

@@ -11,7 +11,7 @@ import heapq
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from data_contracts.calibration import predicted_cer
@@ -96,6 +96,7 @@ def write_report(folder: Path) -> Path:
     sweep = _sweep(read_pages(pages_file))
     html = _render(
         manifest=manifest,
+        source_name=PurePath(manifest["run"]["source"]).name,
         is_published=folder.parent.name != QUARANTINE_FOLDER,
         verdict=verdict,
         plots=_plots(sweep.figures, _measured(work, manifest), verdict),
