@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rapidfuzz.distance import Levenshtein
 from support.printed import print_page
 
-from data_contracts.config import CompactConfig
+from data_contracts.config import CompactConfig, SrSwaConfig
+from data_contracts.result import PageResult
 from flows.degradation import Degradation, degrade
 from models.compact.reader import CompactModel
 from models.compact.verify import DraftVerifier, Reading
 from models.compact.weights import load_verifier
+from models.sr_swa.continuous import ContinuousDecoder
 from models.sr_swa.protocol import EncodedPage, PageImage
+from models.sr_swa.state import load_state, state_bytes
 
 ENGLISH = (
     "The old house stood at the end of the village, behind a row of tall elms",
@@ -47,8 +52,13 @@ def verifier(model: CompactModel) -> DraftVerifier:
     return load_verifier(model.characters)
 
 
-def bad_scan(model: CompactModel, text: tuple[str, ...]) -> EncodedPage:
-    return model.encode_visual(PageImage(1, degrade(print_page(text), BAD_SCAN, LINE_HEIGHT_PX, "seed"), 150.0))
+BOOK_PAGES, SCANS, SCAN_LINES = 17, 3, 12
+SMALL_MEMORY = SrSwaConfig(window_pages=3, max_window_pages=3, reference_pages=6)
+"""So that pages leave the window, and the store, within the book."""
+
+
+def bad_scan(model: CompactModel, text: tuple[str, ...], seed: str = "seed") -> EncodedPage:
+    return model.encode_visual(PageImage(1, degrade(print_page(text), BAD_SCAN, LINE_HEIGHT_PX, seed), 150.0))
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +108,33 @@ def test_without_the_decoder_drafts_stand_and_the_fingerprint_says_so(model: Com
     plain = CompactModel(CompactConfig(decoder=False))
     assert plain.fingerprint != model.fingerprint
     assert not any(reading.changed for reading in plain.verify(page))
+
+
+@pytest.fixture(scope="module")
+def bad_book(model: CompactModel) -> list[EncodedPage]:
+    """Few scans, each beginning at another line, that come again and again."""
+    scans = [bad_scan(model, ENGLISH[at : at + SCAN_LINES], f"seed {at}") for at in range(SCANS)]
+    return [replace(scans[at % SCANS], page_number=at + 1) for at in range(BOOK_PAGES)]
+
+
+def read_in_chunks(model: CompactModel, pages: list[EncodedPage], size: int) -> tuple[list[str], bytes]:
+    """Return the pages as read, and the last state; each chunk starts from the bytes of the state before it."""
+    read, state = [], None
+    for start in range(0, len(pages), size):
+        before = state and load_state(state, fingerprint=model.fingerprint, config_sha256="")
+        decoder = ContinuousDecoder(model, SMALL_MEMORY, before)
+        read += [result.model_dump_json() for result in decoder.decode(pages[start : start + size])]
+        state = state_bytes(decoder.state())
+    assert state is not None
+    return read, state
+
+
+def test_chunks_of_1_4_16_and_all_pages_of_a_bad_book_give_the_same_bytes(
+    model: CompactModel, bad_book: list[EncodedPage]
+) -> None:
+    whole = read_in_chunks(model, bad_book, BOOK_PAGES)
+    results = [PageResult.model_validate_json(text) for text in whole[0]]
+    assert {line.read_by for result in results for line in result.lines} >= {"decoder", "second_look"}
+    assert sum(result.metrics.references_fetched for result in results) > 0
+    for size in (1, 4, 16):
+        assert read_in_chunks(model, bad_book, size) == whole

@@ -46,7 +46,7 @@ def read_document(document: shards.Document, model: CompactModel, reading: Readi
     """Yield the lines of ``document`` of which something was read."""
     pages = sorted({sample.page for sample in document.samples})
     samples = [[sample for sample in document.samples if sample.page == page] for page in pages]
-    encoded = (_page(number, [sample.line for sample in page]) for number, page in enumerate(samples, start=1))
+    encoded = (stacked_page(number, [sample.line for sample in page]) for number, page in enumerate(samples, start=1))
     decoder = ContinuousDecoder(model, reading.sr_swa, config_sha256=reading.sha256)
     for page, result in zip(samples, decoder.decode(encoded), strict=True):
         read = {round(line.box.top / LINE_STEP_PX): line for line in result.lines}
@@ -59,7 +59,7 @@ def read_document(document: shards.Document, model: CompactModel, reading: Readi
                 yield ReadLine(read[index].confidence, len(truth), edit_distance(truth, text), document.historical)
 
 
-def _page(page_number: int, lines: Sequence[EncodedLine]) -> EncodedPage:
+def stacked_page(page_number: int, lines: Sequence[EncodedLine]) -> EncodedPage:
     """Return ``lines`` one below the other: each is known again by its height."""
     placed = []
     for index, line in enumerate(lines):

@@ -113,25 +113,25 @@ def doubts_of(document: shards.Document, rescorer: Watched) -> Iterator[Doubt]:
         for line, word, texts, evidence in rescorer.asked:
             sample = by_line[id(line)]
             if sample.usable:
-                truth = _truth(sample, word, rescorer.characters)
+                truth = truth_of(sample, word, rescorer.characters)
                 errors = np.array([Levenshtein.distance(truth, text) for text in texts])
-                yield Doubt(evidence, errors[0] - errors, word.letters, _key(truth) in seen, document.number)
+                yield Doubt(evidence, errors[0] - errors, word.letters, key_of(truth) in seen, document.number)
         for sample in samples:
-            seen.update(map(_key, _text(sample.target_ids, rescorer.characters).split()))
+            seen.update(map(key_of, text_of(sample.target_ids, rescorer.characters).split()))
 
 
-def _truth(sample: shards.Sample, word: DraftWord, characters: Sequence[str]) -> str:
+def truth_of(sample: shards.Sample, word: DraftWord, characters: Sequence[str]) -> str:
     """Return what stands between the peaks of the draft's characters around ``word``."""
     first = sample.target_frames > word.first_frame if word.before else sample.target_frames >= 0
     inside = first & (sample.target_frames < word.last_frame) if word.after else first
-    return _text(sample.target_ids[inside], characters).strip()
+    return text_of(sample.target_ids[inside], characters).strip()
 
 
-def _text(ids: npt.NDArray[np.int32], characters: Sequence[str]) -> str:
+def text_of(ids: npt.NDArray[np.int32], characters: Sequence[str]) -> str:
     return "".join(characters[index] for index in ids)
 
 
-def _key(word: str) -> str:
+def key_of(word: str) -> str:
     return "".join(filter(str.isalnum, word)).casefold()
 
 
