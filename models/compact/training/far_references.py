@@ -108,12 +108,10 @@ def selectors(truth: Truth, far: set[str], count: Counter[str]) -> dict[str, Sel
         return choose
 
     ours = SparseReferenceStore.select_relevant
-    return {
-        arm: counted(arm, {RANDOM: random_selection(SEED), SHUFFLED: shuffled}.get(arm, ours)) for arm in ARMS
-    }
+    return {arm: counted(arm, {RANDOM: random_selection(SEED), SHUFFLED: shuffled}.get(arm, ours)) for arm in ARMS}
 
 
-def read_book(folder: Path, pages: int) -> Iterator[dict[str, Any]]:
+def read_book(folder: Path, pages: int, arms: Sequence[str] = ARMS) -> Iterator[dict[str, Any]]:
     """Yield the counts of each page."""
     reading = ReadingConfig()
     model = CompactModel(reading.compact)
@@ -124,7 +122,7 @@ def read_book(folder: Path, pages: int) -> Iterator[dict[str, Any]]:
     none = reading.sr_swa.model_copy(update={"top_k": 0, "reference_pages": 0})
     decoders = {
         arm: ContinuousDecoder(Arm(model, readings), none if arm == NONE else reading.sr_swa, select=select[arm])
-        for arm in ARMS
+        for arm in arms
     }
     seen: dict[str, int] = {}
     for number, samples in enumerate(_pages(folder), start=1):
@@ -139,7 +137,9 @@ def read_book(folder: Path, pages: int) -> Iterator[dict[str, Any]]:
         far.update(
             word
             for word in words
-            if len(word) >= LEAST_LETTERS and number - seen.get(word, number) > gap and not any(word in w for w in listed)
+            if len(word) >= LEAST_LETTERS
+            and number - seen.get(word, number) > gap
+            and not any(word in w for w in listed)
         )
         count.clear()
         read = {"draft": [text_of(sample.line.draft_ids, model.characters) for sample in samples]}
@@ -176,20 +176,25 @@ def _score(truths: Sequence[str], read: Sequence[str], far: set[str]) -> tuple[i
         if truth:
             errors += edit_distance(*normalise_pair(truth, text))
             wanted, found = (list(map(key_of, each.split())) for each in (truth, text))
-            wrong = {at for step in Levenshtein.opcodes(wanted, found) if step.tag != "equal"
-                     for at in range(step.src_start, step.src_end)}
+            wrong = {
+                at
+                for step in Levenshtein.opcodes(wanted, found)
+                if step.tag != "equal"
+                for at in range(step.src_start, step.src_end)
+            }
             missed += sum(wanted[at] in far for at in wrong)
     return errors, missed
 
 
 def report(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return rates of all arms, of early and late pages, and differences with 95 % intervals."""
+
     def rate(part: Sequence[Mapping[str, Any]], arm: str) -> float:
         return float(sum(row["errors"][arm] for row in part) / max(1, sum(row["characters"] for row in part)))
 
     early = [row for row in rows if EARLY_PAGES[0] <= row["page"] <= EARLY_PAGES[1]]
     late = [row for row in rows[-LATE_PAGES:] if row["page"] > EARLY_PAGES[1]]
-    arms = ["draft", "decoder", *ARMS]
+    arms = list(rows[0]["errors"])
     rng = np.random.default_rng(SEED)
 
     def interval(figure: Callable[..., float], *groups: Sequence[Any]) -> list[float]:
@@ -203,15 +208,20 @@ def report(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found["cer"] = {arm: round(rate(rows, arm), 5) for arm in arms}
     found["far_missed"] = {arm: sum(row["far_missed"][arm] for row in rows) for arm in arms}
     found["fetches"] = dict(sum((Counter(row["fetches"]) for row in rows), Counter[str]()))
-    for one in (NONE, RANDOM, SHUFFLED):
+    for one in (each for each in (NONE, RANDOM, SHUFFLED) if each in arms):
         for kind in ("errors", "far_missed"):
+
             def difference(part: Sequence[Any], one: str = one, kind: str = kind) -> float:
                 return float(sum(row[kind][OURS] - row[kind][one] for row in part))
+
             found[f"{kind} ours - {one}"] = [difference(rows), *interval(difference, rows)]
     if early and late:
         for arm in ("draft", OURS):
-            found[f"flat {arm}"] = [round(rate(early, arm), 5), round(rate(late, arm), 5), *interval(
-                lambda a, b, arm=arm: rate(b, arm) - rate(a, arm), early, late)]
+            found[f"flat {arm}"] = [
+                round(rate(early, arm), 5),
+                round(rate(late, arm), 5),
+                *interval(lambda a, b, arm=arm: rate(b, arm) - rate(a, arm), early, late),
+            ]
         found["flat ours/draft"] = [
             round(rate(part, OURS) / rate(part, "draft"), 4) for part in (early, late)
         ] + interval(lambda a, b: rate(b, OURS) / rate(b, "draft") - rate(a, OURS) / rate(a, "draft"), early, late)
@@ -223,12 +233,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--pages", type=int, default=1000)
+    parser.add_argument(
+        "--arms", type=lambda names: names.split(","), default=ARMS, help="one of them suffices for drift"
+    )
     parser.add_argument("--report", action="store_true", help="sum up what has been read so far")
     options = parser.parse_args()
     rows_file = options.cache / "far_references.jsonl"
     if not options.report:
         with rows_file.open("w", encoding="utf-8") as file:
-            for row in read_book(options.cache / "long_book", options.pages):
+            for row in read_book(options.cache / "long_book", options.pages, options.arms):
                 print(json.dumps(row), file=file, flush=True)
     rows = [json.loads(line) for line in rows_file.read_text(encoding="utf-8").splitlines()]
     print(json.dumps(report(rows), indent=1))

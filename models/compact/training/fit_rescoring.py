@@ -128,10 +128,12 @@ def truth_of(sample: shards.Sample, word: DraftWord, characters: Sequence[str]) 
 
 
 def text_of(ids: npt.NDArray[np.int32], characters: Sequence[str]) -> str:
+    """Return what class ``ids`` spell."""
     return "".join(characters[index] for index in ids)
 
 
 def key_of(word: str) -> str:
+    """Return ``word`` without punctuation and case."""
     return "".join(filter(str.isalnum, word)).casefold()
 
 
