@@ -21,14 +21,14 @@ TABLE = "backfill_attempts"
 
 _FIND = """
 WITH latest AS (
-    SELECT document_sha256, config_sha256 FROM runs WHERE starts_with(config_sha256, ?)
+    SELECT document_sha256, config_sha256, run_id FROM runs WHERE starts_with(config_sha256, ?)
     QUALIFY row_number() OVER (PARTITION BY document_sha256 ORDER BY started_at DESC) = 1
 )
 SELECT d.document_id, d.document_sha256, d.uri, p.config_sha256, p.page_number, c.chunk_number, p.status,
     coalesce(m.gate_status = 'quarantined', false) AS quarantined, coalesce(p.stale_context, false) AS stale
 FROM pages p
-JOIN latest l USING (document_sha256, config_sha256)
-JOIN documents d USING (document_sha256)
+JOIN latest l ON l.document_sha256 = p.document_sha256 AND l.config_sha256 = p.config_sha256 AND l.run_id = p.run_id
+JOIN documents d ON d.document_sha256 = p.document_sha256
 JOIN runs r ON r.run_id = p.run_id
 LEFT JOIN page_measures m
     ON m.document_sha256 = p.document_sha256 AND m.page_number = p.page_number AND m.config_sha256 = p.config_sha256

@@ -137,7 +137,10 @@ class _StepEvents(logging.Handler):
         """Announce the event of a record about this document."""
         event: str | None = getattr(record, "event", None)
         if event and getattr(record, "document_id", None) == self._document_id:
-            announce(event, self._document_id, record.getMessage())
+            try:
+                announce(event, self._document_id, record.getMessage())
+            except Exception:  # a server that does not answer never costs the page
+                self.handleError(record)
 
 
 def _rows(pages: Iterable[PageResult], reasons: Mapping[int, str]) -> tuple[list[dict[str, Any]], int]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from hashlib import sha256
+from shlex import quote
 from typing import Any, TypeVar, cast
 
 from prefect.artifacts import create_markdown_artifact
@@ -60,7 +62,8 @@ def archive_ended(report: ArchiveReport, run_id: str, output: str) -> ArchiveRep
     partial = [seen for seen in report.objects if seen.status is ArchiveStatus.PUBLISHED and seen.exit_code]
     if is_watched():
         name = re.sub("[^a-z0-9]+", "-", report.prefix.lower()).strip("-")
-        create_markdown_artifact(_archive_page(report, failed, partial, output), key=f"archive-{name}")
+        digits = sha256(report.prefix.encode()).hexdigest()[:8]  # names of other scripts leave nothing else
+        create_markdown_artifact(_archive_page(report, failed, partial, output), key=f"archive-{name}-{digits}")
     new = [seen for seen in failed if seen.run_id == run_id]
     known = [seen for seen in failed if seen.run_id != run_id]
     counts = f"{report.published} published, {report.unchanged} unchanged, {report.failed} failed"
@@ -82,9 +85,9 @@ def _archive_page(
         "|---|---|---|---|---|",
         f"| {report.published} | {report.unchanged} | {report.failed} | {report.not_a_document} | {len(report.gone)} |",
     ]
-    again = f"tomeflow ingest '{report.prefix}' -o '{output}' --retry-failed"
+    again = f"tomeflow ingest {quote(report.prefix)} -o {quote(output)} --retry-failed"
     lines += _list("Failed", failed, f"One that changes is read again by itself; all of them: `{again}`.")
-    lines += _list("Published, but not whole", partial, f"`tomeflow backfill -o '{output}'`, or `tomeflow release`.")
+    lines += _list("Published, but not whole", partial, f"`tomeflow backfill -o {quote(output)}`, or `tomeflow release`.")
     if report.gone:
         lines += ["", "## Gone", "", "What was published of them stays.", ""]
         lines += [f"- {plain(name)}" for name in report.gone[:TABLE_ROWS]]

@@ -51,8 +51,9 @@ def _refuse_changes(statements: Sequence[duckdb.Statement]) -> None:
     """Refuse what changes rows: it would seem done, and the copy that it is done to is thrown away."""
     import duckdb
 
-    changing = duckdb.ExpectedResultType.CHANGED_ROWS
-    if any(changing in statement.expected_result_type for statement in statements):
+    kinds = duckdb.StatementType
+    changing = {kinds.INSERT, kinds.UPDATE, kinds.DELETE, kinds.MERGE_INTO}
+    if any(statement.type in changing for statement in statements):
         raise ConfigError("tomeflow query only asks: a statement that changes rows would reach a copy alone.")
 
 

@@ -7,7 +7,6 @@ Deployments, limits, automations; run again it changes nothing. Then it puts run
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 from pathlib import Path
 
 from prefect import get_client
@@ -23,17 +22,17 @@ from flows.settings import read_settings
 _RUNNING = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING])))
 
 
-def register(output: str, working_folder: Path, server_started: datetime) -> None:
-    """Create or renew everything, and put the runs that were interrupted before ``server_started`` into the queue."""
+def register(output: str, working_folder: Path) -> None:
+    """Create or renew everything, and put the runs that were interrupted into the queue."""
     settings = read_settings(output)
     with get_client(sync_client=True) as client:
         create_limits(client)
         create_automations(client, settings.webhook_url)
         deploy_all(client, output, working_folder)
-        resume_interrupted_runs(client, server_started)
+        resume_interrupted_runs(client)
         for run in client.read_flow_runs(flow_run_filter=_RUNNING):
             expect_a_sign_of_life(run.id)
 
 
 if __name__ == "__main__":
-    register(sys.argv[1], Path(sys.argv[2]), datetime.fromisoformat(sys.argv[3]))
+    register(sys.argv[1], Path(sys.argv[2]))

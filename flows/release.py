@@ -48,7 +48,8 @@ def release_pages(output: str, document_id: str, pages: str, why: str, released_
         ]
         verdict = record_releases(work, verdict, releases)
         _publish_what_may(output, work, verdict)
-        _renew_report(storage.local_path(storage.join(output, document_id)))
+        if verdict.is_publishable:
+            _renew_report(storage.local_path(storage.join(output, document_id)))
     return verdict
 
 

@@ -1,12 +1,11 @@
-"""Puts runs of this machine that died without a word back into the queue: ``python -m flows.resumption SINCE``.
+"""Puts runs of this machine that died without a word back into the queue: ``python -m flows.resumption``.
 
 They go on from their checkpoints. A process of its own, so that ``tomeflow serve`` need not hold Prefect in memory.
 """
 
 from __future__ import annotations
 
-import sys
-from datetime import datetime
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -23,23 +22,25 @@ from flows.settings import marks_folder
 MOST_STARTS = 5
 
 
-def resume_interrupted_runs(client: SyncPrefectClient, since: datetime) -> None:
-    """Put the runs into the queue whose processes are gone; of those known to have crashed, the ones ``since`` then."""
+def resume_interrupted_runs(client: SyncPrefectClient) -> None:
+    """Put the runs into the queue whose processes are gone; a mark goes only when the server has taken that."""
     for mark in interrupted_runs(marks_folder()):
         flow_run_id = UUID(mark.name)
-        state = _state_to_come(client, flow_run_id, since)
-        mark.unlink()  # before the run can be started, and marked, again
-        if state is not None:
-            client.set_flow_run_state(flow_run_id, state, force=True)
+        with suppress(FileNotFoundError):  # it ended in order just now
+            dead = mark.stat()
+            if (state := _state_to_come(client, flow_run_id)) is not None:
+                client.set_flow_run_state(flow_run_id, state, force=True)
+            if mark.stat().st_ino == dead.st_ino:  # else it has begun again, under a mark of its own
+                mark.unlink()
 
 
-def _state_to_come(client: SyncPrefectClient, flow_run_id: UUID, since: datetime) -> State[Any] | None:
+def _state_to_come(client: SyncPrefectClient, flow_run_id: UUID) -> State[Any] | None:
     """Return the state that the run is to have now; None if it had ended, or is not known."""
     try:
         run = client.read_flow_run(flow_run_id)
     except ObjectNotFound:
         return None
-    if run.state is None or not _was_interrupted(run.state, since):
+    if run.state is None or not _was_interrupted(run.state):
         return None
     if run.state.type is StateType.CANCELLING:
         return Cancelled()
@@ -48,11 +49,11 @@ def _state_to_come(client: SyncPrefectClient, flow_run_id: UUID, since: datetime
     return Scheduled(name="Resuming", message="interrupted; goes on from its checkpoints")
 
 
-def _was_interrupted(state: State[Any], since: datetime) -> bool:
+def _was_interrupted(state: State[Any]) -> bool:
     """Whether the run was alive until its process went; worker or server may have noticed that already."""
-    return not state.is_final() or (state.is_crashed() and state.timestamp > since)
+    return not state.is_final() or state.is_crashed()
 
 
 if __name__ == "__main__":
     with get_client(sync_client=True) as client:
-        resume_interrupted_runs(client, datetime.fromisoformat(sys.argv[1]))
+        resume_interrupted_runs(client)

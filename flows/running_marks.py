@@ -31,9 +31,9 @@ def interrupted_runs(folder: Path | None) -> list[Path]:
 
 
 def _is_held(path: Path) -> bool:
-    with path.open() as mark:
-        try:
+    try:
+        with path.open() as mark:
             fcntl.flock(mark, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+    except (FileNotFoundError, BlockingIOError):  # it has just ended in order, or it lives
+        return True
+    return not path.exists()  # it ended in order between opening and locking

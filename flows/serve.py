@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -60,7 +59,6 @@ class Served:
         }
         if not is_remote(self._output):
             self._environment[SERVED_OUTPUT_NAME] = self._output
-        self._started_at = datetime.now(UTC)
         self._server: subprocess.Popen[bytes] | None = None
         self._worker: subprocess.Popen[bytes] | None = None
 
@@ -87,7 +85,7 @@ class Served:
                 self._start_worker()
             if interrupted_runs(self._marks):
                 self._say("a run was cut off; it goes on from its checkpoints")
-                if failure := self._in_a_process("flows.resumption", self._started_at.isoformat()):
+                if failure := self._in_a_process("flows.resumption"):
                     self._say(f"it could not be put into the queue yet:\n{failure}")
                     time.sleep(RESTART_PAUSE_S)
 
@@ -107,8 +105,7 @@ class Served:
         wait_until_healthy(self._server, f"{self.ui_url}/api", log_file(self._home))
 
     def _register(self) -> None:
-        arguments = [self._output, str(Path.cwd()), self._started_at.isoformat()]
-        if failure := self._in_a_process("flows.registration", *arguments):
+        if failure := self._in_a_process("flows.registration", self._output, str(Path.cwd())):
             raise ServerUnavailable(f"the deployments could not be registered:\n{failure}")
 
     def _in_a_process(self, module: str, *arguments: str) -> str:

@@ -59,7 +59,7 @@ class _NothingFromOutside:
 
 def create_app() -> ASGIApp:
     """Return Prefect's application with the served folders mounted in front of its UI."""
-    vars(memory)["PRECEDING_EVENT_LOOKBACK"] = EVENT_PATIENCE
+    memory.PRECEDING_EVENT_LOOKBACK = EVENT_PATIENCE
     app = server.create_app()
     app.router.routes[:0] = mounts(served_folders())
     return _NothingFromOutside(app)

@@ -91,6 +91,23 @@ def test_pages_are_found_by_document_status_chunk_date_model_and_configuration(
     assert [(found_page.document_id, found_page.page_number) for found_page in found] == expected
 
 
+def test_a_page_that_the_latest_run_left_out_is_not_found(warehouse: Path) -> None:
+    document = DocumentRef(document_id="first", uri="first", sha256="first", page_count=3, kind="pdf")
+    run = RunRecord(
+        run_id="first 4",
+        model_fingerprint="weights",
+        started_at=datetime(2026, 1, 4, tzinfo=UTC),
+        seconds=1.0,
+        selected_pages=1,
+        peak_memory_bytes=1,
+    )
+    chunk = ChunkResult(pages=(page(1, PageStatus.FAILED),), state=STATE)
+    collect_document(warehouse, document, NEW, run, [(chunk, ())])
+    with open_warehouse(warehouse) as connection:
+        found = find_pages(connection, PageQuery(document_id="first", statuses=("failed",)))
+    assert [found_page.page_number for found_page in found] == [1]
+
+
 def test_attempts_are_counted_by_page_and_configuration(warehouse: Path) -> None:
     attempt = BackfillAttempt(
         run_id="1",

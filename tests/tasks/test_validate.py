@@ -192,6 +192,7 @@ def test_a_wrong_statement_and_a_missing_or_damaged_export_are_told_apart(tmp_pa
     validate(tmp_path, book(6))
     with pytest.raises(ConfigError, match="only asks"):
         run_query(tmp_path, "SELECT 1; DELETE FROM pages")
+    assert run_query(tmp_path, "PIVOT (SELECT status FROM pages) ON status USING count(*)")[0] == ["text"]
     with pytest.raises(ConfigError, match=r"Tables and views: .*hit_ratio"):
         run_query(tmp_path, "SELECT nothing FROM nowhere")
     with pytest.raises(ConfigError):

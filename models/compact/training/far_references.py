@@ -233,11 +233,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--pages", type=int, default=1000)
-    parser.add_argument(
-        "--arms", type=lambda names: names.split(","), default=ARMS, help="one of them suffices for drift"
-    )
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=ARMS, help=f"{OURS} suffices for drift")
     parser.add_argument("--report", action="store_true", help="sum up what has been read so far")
     options = parser.parse_args()
+    if OURS not in options.arms:
+        parser.error(f"--arms needs {OURS}: all others are compared with it")
     rows_file = options.cache / "far_references.jsonl"
     if not options.report:
         with rows_file.open("w", encoding="utf-8") as file:
