@@ -16,9 +16,11 @@ import numpy.typing as npt
 import torch
 
 from data_contracts.geometry import Box
+from models.compact.document_words import DocumentWords
 from models.compact.line_shape import strip
 from models.compact.onnx_weights import BLANK_CLASS, FEATURE_DIM
 from models.compact.recognizer import Reading
+from models.compact.word_list import WordList, load_word_lists
 from models.compact.words import Span, split_words
 from models.sr_swa.kv import KVBlock
 from models.sr_swa.protocol import EncodedLine, EncodedPage, Geometry
@@ -28,6 +30,8 @@ PAGE_TOKENS = 512
 """Words held of a page: a dense page of prose has 400; of a fuller one the rarest are held."""
 PAYLOAD_CHARACTERS = 24
 """Characters a token carries; the few longer words lose their end."""
+UNLISTED_RARITY = 100.0
+"""Above any number of letters."""
 MEMORY_CONFIDENCE = 0.8
 """Least posterior of a word's characters: a misread name must not become the model of the next one."""
 
@@ -63,14 +67,28 @@ class _Token:
 def page_block(page: EncodedPage, characters: Sequence[str]) -> KVBlock:
     """Return the sure words of ``page`` as keys and values, in reading order. ``characters`` map class ids.
 
-    A word is rarer the longer it is and the less often it stands on the page: no count of other pages enters, so
+    A word is rarer the longer it is and the less often it stands on the page, and rarer than all others if the general
+    list of the page's language lacks it: nothing but memory will know it again. No count of other pages enters, so
     that a page's block is a function of the page.
     """
     tokens = [token for line in page.lines for token in _tokens(line, characters)]
     times = Counter(token.char_ids.tobytes() for token in tokens)
-    rarity = np.asarray([token.letters / times[token.char_ids.tobytes()] for token in tokens], np.float32)
+    texts = ["".join(characters[index] for index in token.char_ids if index != BLANK_CLASS) for token in tokens]
+    lists = DocumentWords().written_in(texts, load_word_lists())
+    rarity = np.asarray(
+        [
+            token.letters / times[token.char_ids.tobytes()] + UNLISTED_RARITY * is_unlisted(text, lists)
+            for token, text in zip(tokens, texts, strict=True)
+        ],
+        np.float32,
+    )
     kept = np.sort(np.argsort(-rarity, kind="stable")[:PAGE_TOKENS])
     return _block(page.page_number, [tokens[place] for place in kept], rarity[kept])
+
+
+def is_unlisted(word: str, lists: Sequence[WordList]) -> bool:
+    """Tell whether there are ``lists`` and none of them has ``word``, which is one of letters only."""
+    return bool(lists) and word.isalpha() and not any(word in each.words for each in lists)
 
 
 def word_picture(line: EncodedLine, word: Span) -> npt.NDArray[np.float16]:

@@ -240,8 +240,12 @@ class _PageLook:
         return self._fetched[pages]
 
     def _note_use(self, core: str, fetch: Fetch | None, fetched: MemoryWords) -> None:
-        """Count the accepted word, drafted or not, as attention to the tokens that spell it: their word it is."""
-        for page_number, tokens in self._window.places(core).items():
+        """Count the accepted word, drafted or not, as attention to the tokens that spell it: their word it is.
+
+        What a general list has is no use of the window: it would be kept of the page in place of what no list has.
+        """
+        in_window = {} if any(core in each.words for each in self._lists) else self._window.places(core)
+        for page_number, tokens in in_window.items():
             mass = self.window_mass.setdefault(page_number, torch.zeros(self._window.tokens(page_number)))
             mass[tokens] += FULL_MASS
         if fetch is not None:
