@@ -87,7 +87,8 @@ def _archive_page(
     ]
     again = f"tomeflow ingest {quote(report.prefix)} -o {quote(output)} --retry-failed"
     lines += _list("Failed", failed, f"One that changes is read again by itself; all of them: `{again}`.")
-    lines += _list("Published, but not whole", partial, f"`tomeflow backfill -o {quote(output)}`, or `tomeflow release`.")
+    mended = f"`tomeflow backfill -o {quote(output)}`, or `tomeflow release`."
+    lines += _list("Published, but not whole", partial, mended)
     if report.gone:
         lines += ["", "## Gone", "", "What was published of them stays.", ""]
         lines += [f"- {plain(name)}" for name in report.gone[:TABLE_ROWS]]

@@ -59,6 +59,7 @@ class _NothingFromOutside:
 
 def create_app() -> ASGIApp:
     """Return Prefect's application with the served folders mounted in front of its UI."""
+    assert hasattr(memory, "PRECEDING_EVENT_LOOKBACK"), "this version of Prefect names it otherwise"
     memory.PRECEDING_EVENT_LOOKBACK = EVENT_PATIENCE
     app = server.create_app()
     app.router.routes[:0] = mounts(served_folders())
