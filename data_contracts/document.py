@@ -25,6 +25,7 @@ class DocumentRef(_Record):
     sha256: str = Field(description="of the file; of a folder: over its page names and their sha256")
     page_count: int = Field(ge=1)
     kind: Literal["pdf", "image", "folder"]
+    stamp: str = Field("", exclude=True, description="of the files as they were hashed; see source_stamp.py")
 
 
 class PageRef(_Record):

@@ -19,6 +19,8 @@ FileKind = Literal["pdf", "png", "jpeg", "tiff", "webp", "jpeg2000"]
 
 KINDS_IN_WORDS = "a PDF or an image (PNG, JPEG, TIFF, WebP, JPEG 2000)"
 
+PAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".jp2", ".j2k", ".jpf", ".jpx")
+
 HEAD_BYTES = 1024
 """How far into a file its kind shows; a PDF may have that much before its header."""
 
@@ -82,13 +84,26 @@ def natural_key(name: str) -> tuple[tuple[str, int, str], ...]:
 
 
 def folder_files(folder: Path) -> tuple[list[Path], list[str]]:
-    """Return the page images of ``folder`` in natural order, and the names of all else, hidden files left out."""
+    """Return the page images of ``folder`` in natural order, and the names of all else, hidden files left out.
+
+    What is named like a page image is a page, whatever is in it: an empty or damaged one fails by itself later.
+
+    Raises:
+        UnreadableDocument: such a name leads to no file.
+    """
     images: list[Path] = []
     ignored: list[str] = []
     for path in sorted(folder.iterdir(), key=lambda path: natural_key(path.name)):
         if path.name.startswith("."):
             continue
-        if path.is_file() and file_kind(path) not in (None, "pdf"):
+        is_named_so = path.suffix.lower() in PAGE_SUFFIXES and not path.is_dir()
+        if is_named_so and not path.is_file():
+            raise UnreadableDocument(
+                f"{path.name} in the folder {folder.name} is named like a page but is no file (a broken link?). Put "
+                "the page there, or take the name away."
+            )
+        kind = file_kind(path) if path.is_file() else None
+        if kind != "pdf" and (kind or is_named_so):
             images.append(path)
         else:
             ignored.append(path.name)
@@ -99,10 +114,18 @@ def frames_of(source: Path) -> list[Frame]:
     """Return the pages of an image file or of a folder of images, in order; only TIFF files have several.
 
     Raises:
-        UnreadableDocument: an image's header is damaged.
+        UnreadableDocument: the header of the image file is damaged; in a folder such a file counts as a page.
     """
-    files = folder_files(source)[0] if source.is_dir() else [source]
-    return [Frame(path, index) for path in files for index in range(_frame_count(path))]
+    if not source.is_dir():
+        return [Frame(source, index) for index in range(_frame_count(source))]
+    return [Frame(path, index) for path in folder_files(source)[0] for index in range(_frames_in_folder(path))]
+
+
+def _frames_in_folder(path: Path) -> int:
+    try:
+        return _frame_count(path)
+    except UnreadableDocument:
+        return 1  # a page that fails by itself; the others are read
 
 
 def _frame_count(path: Path) -> int:
@@ -123,7 +146,7 @@ def open_image(path: Path) -> Image:
         return PIL.Image.open(path)
     except (OSError, ValueError, SyntaxError) as error:
         raise UnreadableDocument(
-            f"{path.name} looks like {file_kind(path)} but cannot be opened ({error}). "
+            f"{path.name} looks like {file_kind(path) or 'no image'} but cannot be opened ({error}). "
             "It is damaged or cut off: get it again from its source, or leave it out."
         ) from error
 

@@ -21,6 +21,7 @@ from data_contracts.config import DigitizeConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef, StateRef
 from data_contracts.errors import BrokenChecksum, PageFailed, TomeflowError
 from data_contracts.result import ChunkCheckpoint, ChunkResult
+from data_contracts.source_stamp import require_unchanged
 from flows.step_process import StepProcess, shared_process
 from tasks import storage
 from tasks.checkpoint import delete_checkpoint, read_checkpoint, write_checkpoint
@@ -60,7 +61,12 @@ CHUNK_TASK: dict[str, Any] = {
 
 @task(name="encode", task_run_name="encode {name}", **CHUNK_TASK)
 def encode_task(
-    name: str, config: DigitizeConfig, parameters: dict[str, Any], isolated: dict[int, str], alone: bool
+    document: DocumentRef,
+    name: str,
+    config: DigitizeConfig,
+    parameters: dict[str, Any],
+    isolated: dict[int, str],
+    alone: bool,
 ) -> FeaturesRef:
     """Render and encode the pages of one chunk; ``parameters`` are those of ``encode_step``.
 
@@ -70,6 +76,7 @@ def encode_task(
     if done is not None and storage.exists_with_sha256(storage.join(parameters["root"], done.uri), done.sha256):
         return done
     features: FeaturesRef = _call("encode", config, alone, isolated=isolated, load_ahead=not alone, **parameters)
+    require_unchanged(document, Path(parameters["source"]))
     write_checkpoint(parameters["root"], parameters["name"], features)
     return features
 
@@ -161,10 +168,14 @@ class ChunkSteps:
         elif (done := read_checkpoint(self._root, parameters["name"], FeaturesRef)) is not None:
             return lambda: done
         step = encode_task.with_options(retries=self._config.chunk_retries)
-        future: PrefectFuture[FeaturesRef] = step.submit(self._name(chunk), self._config, parameters, {}, alone=False)
+        future: PrefectFuture[FeaturesRef] = step.submit(
+            self.document, self._name(chunk), self._config, parameters, {}, alone=False
+        )
         return lambda: read_on_without_bad_pages(
             future.result,
-            lambda isolated: encode_task(self._name(chunk), self._config, parameters, isolated, alone=True),
+            lambda isolated: encode_task(
+                self.document, self._name(chunk), self._config, parameters, isolated, alone=True
+            ),
         )
 
     def decode(
@@ -220,7 +231,9 @@ class ChunkSteps:
                 wanted = ChunkRef(chunk_number=1, page_numbers=ref.page_numbers)
                 step = encode_task.with_options(retries=self._config.chunk_retries)
                 parameters = self._encode_parameters(wanted)
-                again = step(self._name(wanted), self._config, parameters, ref.isolated, alone=False)
+                again = step(
+                    self.document, self._name(wanted), self._config, parameters, ref.isolated, alone=False
+                )
                 if again.sha256 != ref.sha256:
                     raise BrokenChecksum(
                         f"pages {ref.page_numbers[0]}-{ref.page_numbers[-1]} no longer encode to the same features "

@@ -31,6 +31,7 @@ from data_contracts.ledger import check_ledger
 from data_contracts.process_memory import process_peak_bytes
 from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageTimings
 from data_contracts.scan_digest import scan_digests
+from data_contracts.source_stamp import require_unchanged
 from data_contracts.verdict import Verdict
 from flows.artifacts import collection_run_name, is_watched, run_name, show_result, shown_in_the_ui
 from flows.chunks import ChunkSteps
@@ -171,6 +172,7 @@ def digitize_document(
             checkpoints = decode_in_order(steps, planned, ENCODE_AHEAD_CHUNKS[runner])
         patches = PatchStore(settings.checkpoints, document, config.reading, fresh=fresh)
         chunks = _stored_chunks(steps, checkpoints, patches)
+        require_unchanged(document, local_path)
         counts = check_ledger(selected, (page for chunk in chunks() for page in chunk.pages))
         seconds = time.monotonic() - started
         run = collect.RunRecord(

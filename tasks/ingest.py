@@ -17,6 +17,7 @@ from data_contracts.document import DocumentRef, document_id
 from data_contracts.errors import EmptyDocument, EncryptedDocument, NotADocument, TomeflowError, UnreadableDocument
 from data_contracts.mupdf import mupdf
 from data_contracts.page_images import KINDS_IN_WORDS, file_kind, folder_files, frames_of
+from data_contracts.source_stamp import source_stamp
 from tasks import spool, storage
 
 LOGGER = logging.getLogger("tomeflow.ingest")
@@ -71,6 +72,7 @@ def _file_document(uri: str, path: Path) -> DocumentRef:
     kind = file_kind(path)
     if kind is None:
         raise NotADocument(f"{path.name} is not {KINDS_IN_WORDS}, whatever its name says.")
+    stamp = source_stamp(path)
     page_count = _pdf_page_count(path) if kind == "pdf" else len(frames_of(path))
     sha256 = storage.sha256_file(str(path))
     return DocumentRef(
@@ -79,6 +81,7 @@ def _file_document(uri: str, path: Path) -> DocumentRef:
         sha256=sha256,
         page_count=page_count,
         kind="pdf" if kind == "pdf" else "image",
+        stamp=stamp,
     )
 
 
@@ -93,7 +96,7 @@ def _folder_document(uri: str, path: Path) -> DocumentRef:
             f"the folder {name} holds no page images (PNG, JPEG, TIFF, WebP, JPEG 2000). PDFs in it are documents of "
             f"their own: name them, or have all taken with tomeflow ingest {uri}"
         )
-    digest = hashlib.sha256()
+    stamp, digest = source_stamp(path), hashlib.sha256()
     for image in images:
         digest.update(f"{image.name}\0{storage.sha256_file(str(image))}\n".encode())
     sha256 = digest.hexdigest()
@@ -103,6 +106,7 @@ def _folder_document(uri: str, path: Path) -> DocumentRef:
         sha256=sha256,
         page_count=len(frames_of(path)),
         kind="folder",
+        stamp=stamp,
     )
 
 

@@ -24,6 +24,7 @@ from data_contracts.mupdf import mupdf
 from data_contracts.plain_text import PAGE_SEPARATOR, PlainTextWriter
 from data_contracts.result import PageResult
 from data_contracts.searchable_pdf import SearchablePdfWriter
+from data_contracts.source_stamp import require_unchanged
 from tasks import storage
 
 MANIFEST = "manifest.json"
@@ -59,7 +60,8 @@ def publish_document(
     Raises:
         LedgerUnbalanced: ``pages`` are not in ascending order, each once.
         ContractViolated: a file does not hold what was written.
-        StorageUnavailable: there is no room or no answer. In all three cases nothing new is published.
+        StorageUnavailable: there is no room or no answer.
+        UnreadableDocument: the source was changed meanwhile. In all these cases nothing new is published.
     """
     target = str(folder)
     with storage.storage_errors(target, "publish in"), _staging(target) as staging:
@@ -82,6 +84,7 @@ def publish_document(
             "files": {path.name: _describe(path, len(selected)) for path in sorted(staging.iterdir())},
             "run": dict(run_fields),
         }
+        require_unchanged(document, source_path)
         _swap_in(staging, target, manifest)
     return manifest
 

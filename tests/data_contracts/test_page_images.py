@@ -11,6 +11,7 @@ from data_contracts.page_images import (
     check_size,
     eight_bits,
     folder_files,
+    frames_of,
     kind_of,
     natural_key,
     open_image,
@@ -57,6 +58,20 @@ def test_what_is_no_image_is_named_and_hidden_files_are_not(tmp_path):
     images, ignored = folder_files(tmp_path)
     assert [path.name for path in images] == ["page1.dat"]
     assert ignored == ["inner", "notes.txt", "other.pdf"]
+
+
+def test_an_empty_or_damaged_file_that_is_named_like_a_page_keeps_its_place(tmp_path):
+    scan().save(tmp_path / "page1.png")
+    (tmp_path / "page2.png").touch()
+    (tmp_path / "page3.TIF").write_bytes(b"no image")
+    assert [(frame.path.name, frame.index) for frame in frames_of(tmp_path)] == [
+        ("page1.png", 0),
+        ("page2.png", 0),
+        ("page3.TIF", 0),
+    ]
+    (tmp_path / "page4.jpg").symlink_to("elsewhere.jpg")
+    with pytest.raises(UnreadableDocument, match=r"page4\.jpg .* is no file"):
+        frames_of(tmp_path)
 
 
 def test_a_damaged_header_is_an_unreadable_document(tmp_path):
