@@ -231,9 +231,7 @@ class ChunkSteps:
                 wanted = ChunkRef(chunk_number=1, page_numbers=ref.page_numbers)
                 step = encode_task.with_options(retries=self._config.chunk_retries)
                 parameters = self._encode_parameters(wanted)
-                again = step(
-                    self.document, self._name(wanted), self._config, parameters, ref.isolated, alone=False
-                )
+                again = step(self.document, self._name(wanted), self._config, parameters, ref.isolated, alone=False)
                 if again.sha256 != ref.sha256:
                     raise BrokenChecksum(
                         f"pages {ref.page_numbers[0]}-{ref.page_numbers[-1]} no longer encode to the same features "
