@@ -9,6 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from data_contracts.errors import UnreadableDocument
+
 DOCUMENT_ID_STEM_CHARACTERS = 40
 DOCUMENT_ID_DIGEST_CHARACTERS = 12
 
@@ -59,6 +61,21 @@ class ChunkRef(_Record):
 
     chunk_number: int = Field(ge=1)
     page_numbers: tuple[int, ...] = Field(min_length=1)
+
+
+def shown_name(name: str) -> str:
+    """Return ``name`` with those of its bytes escaped that are not UTF-8: like this it can be stored and sent."""
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def require_utf8_name(uri: str) -> None:
+    """Refuse a name that no record and no server takes.
+
+    Raises:
+        UnreadableDocument: ``uri`` has bytes that are not UTF-8.
+    """
+    if shown_name(uri) != uri:
+        raise UnreadableDocument(f"the name {shown_name(uri)} is not UTF-8 (shown escaped). Rename it.")
 
 
 def document_id(source_name: str, sha256: str) -> str:

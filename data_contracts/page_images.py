@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from data_contracts.document import shown_name
 from data_contracts.errors import RenderFailed, UnreadableDocument
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def folder_files(folder: Path) -> tuple[list[Path], list[str]]:
         is_named_so = path.suffix.lower() in PAGE_SUFFIXES and not path.is_dir()
         if is_named_so and not path.is_file():
             raise UnreadableDocument(
-                f"{path.name} in the folder {folder.name} is named like a page but is no file (a broken link?). Put "
+                f"{shown_name(path.name)} in the folder {folder.name} is named like a page but is no file (a broken link?). Put "
                 "the page there, or take the name away."
             )
         kind = file_kind(path) if path.is_file() else None
@@ -146,7 +147,7 @@ def open_image(path: Path) -> Image:
         return PIL.Image.open(path)
     except (OSError, ValueError, SyntaxError) as error:
         raise UnreadableDocument(
-            f"{path.name} looks like {file_kind(path) or 'no image'} but cannot be opened ({error}). "
+            f"{shown_name(path.name)} looks like {file_kind(path) or 'no image'} but cannot be opened ({error}). "
             "It is damaged or cut off: get it again from its source, or leave it out."
         ) from error
 

@@ -106,17 +106,18 @@ def digitize_or_say_why_not(
     try:
         report: DocumentReport = digitize_document(source, output, config, fresh, runner)
     except TomeflowError as error:
-        return _failed(source, str(error), error.exit_code)
+        return failed_report(source, str(error), error.exit_code)
     except Exception as error:  # the others go on; the cause is shown whole for a report to the developers
         logging.getLogger("tomeflow").exception("%s", source)
-        return _failed(source, f"{type(error).__name__}: {error}", UNEXPECTED_EXIT_CODE)
+        return failed_report(source, f"{type(error).__name__}: {error}", UNEXPECTED_EXIT_CODE)
     if report.status_counts["failed"]:
         unread = f"{report.status_counts['failed']} pages have no reading; see {report.output}/pages.jsonl"
         return report.model_copy(update={"error": unread, "exit_code": PageFailed.exit_code})
     return report
 
 
-def _failed(source: str, error: str, exit_code: int) -> DocumentReport:
+def failed_report(source: str, error: str, exit_code: int) -> DocumentReport:
+    """Return the report of a document of which nothing is published."""
     return DocumentReport(
         id=source,
         output="",

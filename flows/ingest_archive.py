@@ -14,6 +14,7 @@ from prefect.runtime import flow_run
 
 from data_contracts.archive import ArchiveObject, ArchiveReport, ArchiveStatus, read_archive, record_objects, report_on
 from data_contracts.config import DigitizeConfig
+from data_contracts.document import shown_name
 from data_contracts.errors import NotADocument, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport
 from data_contracts.warehouse import WAREHOUSE_FILE, open_warehouse
@@ -82,7 +83,7 @@ class _Ingestion:
         started = ArchiveObject(
             prefix=self.prefix,
             name=item.name,
-            uri=item.uri,
+            uri=shown_name(item.uri),
             version=item.version,
             status=ArchiveStatus.READING,
             attempts=tried + 1,

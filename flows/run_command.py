@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
 from pydantic import ValidationError
 
 from data_contracts.config import DigitizeConfig
-from data_contracts.errors import ConfigError
+from data_contracts.document import require_utf8_name, shown_name
+from data_contracts.errors import ConfigError, UnreadableDocument
 from data_contracts.result import DocumentReport
 from flows.prefect_server import prefect_api
 from flows.progress import Progress
@@ -62,16 +64,30 @@ def run_documents(options: argparse.Namespace) -> list[DocumentReport]:
         from flows.digitize import digitize_collection
         from flows.outcome import report_of
 
-        reports: list[DocumentReport] = report_of(
-            digitize_collection,
-            options.inputs,
-            options.output,
-            config,
-            options.fresh,
-            options.runner,
-            options.at_once,
-        )
+        def digitize(sources: list[str]) -> list[DocumentReport]:
+            given = (sources, options.output, config, options.fresh, options.runner, options.at_once)
+            reports: list[DocumentReport] = report_of(digitize_collection, *given)
+            return reports
+
+        reports = reports_on(options.inputs, digitize)
     _print_table(reports)
+    return reports
+
+
+def reports_on(sources: Sequence[str], digitize: Callable[[list[str]], list[DocumentReport]]) -> list[DocumentReport]:
+    """Return a report for each source, in order; ``digitize`` gets those that a server takes as a parameter."""
+    from flows.digitize import failed_report
+
+    refused: dict[int, DocumentReport] = {}
+    for place, source in enumerate(sources):
+        try:
+            require_utf8_name(source)
+        except UnreadableDocument as error:
+            refused[place] = failed_report(shown_name(source), error.message, error.exit_code)
+    taken = [source for place, source in enumerate(sources) if place not in refused]
+    reports = digitize(taken) if taken else []
+    for place, report in refused.items():
+        reports.insert(place, report)
     return reports
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from data_contracts.document import DocumentRef, document_id
+from data_contracts.document import DocumentRef, document_id, require_utf8_name, shown_name
 from data_contracts.errors import EmptyDocument, EncryptedDocument, NotADocument, TomeflowError, UnreadableDocument
 from data_contracts.mupdf import mupdf
 from data_contracts.page_images import KINDS_IN_WORDS, file_kind, folder_files, frames_of
@@ -29,12 +29,13 @@ def fetch_document(uri: str, spool_folder: Path) -> tuple[DocumentRef, Path]:
     """Return the document at ``uri`` and a local path to it; remote sources are copied into ``spool_folder``.
 
     Raises:
-        UnreadableDocument: it is missing or too damaged.
+        UnreadableDocument: it is missing or too damaged, or its name is not UTF-8.
         EncryptedDocument: it needs a password.
         EmptyDocument: it has no pages.
         NotADocument: it is neither a PDF nor an image.
         StorageUnavailable: it cannot be fetched.
     """
+    require_utf8_name(_absolute(uri))
     try:
         path = spool.spool(uri, spool_folder)
         with storage.storage_errors(uri, "read"):
@@ -90,7 +91,7 @@ def _folder_document(uri: str, path: Path) -> DocumentRef:
     name = PurePosixPath(_absolute(uri).rstrip("/")).name
     images, ignored = folder_files(path)
     if ignored:
-        LOGGER.warning("%s: left out, since not page images: %s", name, ", ".join(ignored))
+        LOGGER.warning("%s: left out, since not page images: %s", name, ", ".join(map(shown_name, ignored)))
     if not images:
         raise EmptyDocument(
             f"the folder {name} holds no page images (PNG, JPEG, TIFF, WebP, JPEG 2000). PDFs in it are documents of "
@@ -98,7 +99,7 @@ def _folder_document(uri: str, path: Path) -> DocumentRef:
         )
     stamp, digest = source_stamp(path), hashlib.sha256()
     for image in images:
-        digest.update(f"{image.name}\0{storage.sha256_file(str(image))}\n".encode())
+        digest.update(f"{image.name}\0{storage.sha256_file(str(image))}\n".encode(errors="surrogateescape"))
     sha256 = digest.hexdigest()
     return DocumentRef(
         document_id=document_id(name, sha256),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from data_contracts.document import shown_name
 from data_contracts.errors import ConfigError, UnreadableDocument
 from data_contracts.page_images import HEAD_BYTES, KINDS_IN_WORDS, kind_of, natural_key
 from tasks import storage
@@ -22,7 +23,10 @@ DOCUMENT_SUFFIXES = IMAGE_SUFFIXES | {".pdf"}
 
 @dataclass(frozen=True)
 class ArchiveItem:
-    """A document-to-be: one file, or the page images of the folder ``name`` (which then ends in ``/``)."""
+    """A document-to-be: one file, or the page images of the folder ``name`` (which then ends in ``/``).
+
+    Bytes of ``name`` that are not UTF-8 are escaped; ``uri`` is as it is.
+    """
 
     name: str
     uri: str
@@ -32,7 +36,7 @@ class ArchiveItem:
     def version(self) -> str:
         """What changes when the content does."""
         versions = "\n".join(f"{file.name} {file.version}" for file in self.files)
-        return storage.sha256_bytes(versions.encode())
+        return storage.sha256_bytes(versions.encode(errors="surrogateescape"))
 
     @property
     def claims_to_be_a_document(self) -> bool:
@@ -65,7 +69,11 @@ def scan_archive(prefix: str, output: str) -> list[ArchiveItem]:
         is_page = folder.name and folder not in with_pdfs and _suffix(file.name) in IMAGE_SUFFIXES
         groups.setdefault(f"{folder}/" if is_page else file.name, []).append(file)
     return [
-        ArchiveItem(name, storage.join(prefix, name.rstrip("/")) if name.endswith("/") else files[0].uri, tuple(files))
+        ArchiveItem(
+            shown_name(name),
+            storage.join(prefix, name.rstrip("/")) if name.endswith("/") else files[0].uri,
+            tuple(files),
+        )
         for name, files in groups.items()
     ]
 
