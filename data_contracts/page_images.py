@@ -100,8 +100,8 @@ def folder_files(folder: Path) -> tuple[list[Path], list[str]]:
         is_named_so = path.suffix.lower() in PAGE_SUFFIXES and not path.is_dir()
         if is_named_so and not path.is_file():
             raise UnreadableDocument(
-                f"{shown_name(path.name)} in the folder {folder.name} is named like a page but is no file (a broken link?). Put "
-                "the page there, or take the name away."
+                f"{shown_name(path.name)} in the folder {folder.name} is named like a page but is no file (a broken "
+                "link?). Put the page there, or take the name away."
             )
         kind = file_kind(path) if path.is_file() else None
         if kind != "pdf" and (kind or is_named_so):
