@@ -6,6 +6,7 @@ Kinds are told apart by content, never by suffix. Knows neither PDF nor models.
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -131,7 +132,13 @@ def _frames_in_folder(path: Path) -> int:
 
 def _frame_count(path: Path) -> int:
     with open_image(path) as image:
-        return int(getattr(image, "n_frames", 1)) if image.format == "TIFF" else 1
+        if image.format != "TIFF":
+            return 1
+        try:
+            return int(getattr(image, "n_frames", 1))
+        except (OSError, ValueError, SyntaxError, TypeError, KeyError, EOFError, struct.error) as error:
+            # the next frame lies behind the cut; Pillow fails with whatever it missed first
+            raise _damaged(path, "its pages cannot be counted", error) from error
 
 
 def open_image(path: Path) -> Image:
@@ -146,10 +153,14 @@ def open_image(path: Path) -> Image:
     try:
         return PIL.Image.open(path)
     except (OSError, ValueError, SyntaxError) as error:
-        raise UnreadableDocument(
-            f"{shown_name(path.name)} looks like {file_kind(path) or 'no image'} but cannot be opened ({error}). "
-            "It is damaged or cut off: get it again from its source, or leave it out."
-        ) from error
+        raise _damaged(path, "cannot be opened", error) from error
+
+
+def _damaged(path: Path, what: str, error: Exception) -> UnreadableDocument:
+    return UnreadableDocument(
+        f"{shown_name(path.name)} looks like {file_kind(path) or 'no image'} but {what} ({error}). "
+        "It is damaged or cut off: get it again from its source, or leave it out."
+    )
 
 
 def check_size(image: Image) -> None:

@@ -81,6 +81,26 @@ def test_a_damaged_header_is_an_unreadable_document(tmp_path):
         open_image(path)
 
 
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")  # Pillow says so, and goes on
+def test_a_tiff_cut_off_anywhere_is_unreadable_by_itself_and_a_page_in_a_folder(tmp_path):
+    whole = tmp_path / "in" / "whole.tif"
+    whole.parent.mkdir()
+    scan(1).save(whole, save_all=True, append_images=[scan(2), scan(3)])
+    content, cut = whole.read_bytes(), whole.with_name("cut.tif")
+    reasons = []
+    for percent in range(1, 100):
+        cut.write_bytes(content[: len(content) * percent // 100])
+        try:
+            count = len(frames_of(cut))
+        except UnreadableDocument as error:
+            reasons.append(str(error))
+            count = 1
+        assert len(frames_of(whole.parent)) == 3 + count
+    assert len(reasons) > 50
+    assert all("cut.tif looks like tiff but" in reason and "get it again" in reason for reason in reasons)
+    assert any("its pages cannot be counted" in reason for reason in reasons)
+
+
 def test_an_image_too_large_to_decode_is_refused_before_it_is_decoded():
     class Huge:
         width = height = 40_000
