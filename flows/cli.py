@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from flows.arguments import place, port, utf8_place
+
+EXIT_OUTPUT_LOST = 1
 EXIT_BAD_USAGE = 2
 EXIT_INTERRUPTED = 130
-LAST_PORT = 65_535
 
 _EXIT_CODES = """\
 exit codes:
@@ -53,18 +57,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.rest = rest  # each benchmark knows its own arguments
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    from data_contracts.errors import TomeflowError
+    from data_contracts.errors import StorageUnavailable, TomeflowError
     from flows.settings import set_library_defaults
 
     set_library_defaults()
+    code = EXIT_OUTPUT_LOST
     try:
-        return int(options.command(options))
+        code = int(options.command(options))
+        print(end="", flush=True)
+        return code
     except TomeflowError as error:
         print(f"tomeflow: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("tomeflow: interrupted; finished chunks are kept, run the same command to go on", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except BrokenPipeError:  # who reads the output has read enough
+        _drop_output()
+        return code
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"tomeflow: {error}. Make room, or send standard output elsewhere.", file=sys.stderr)
+        _drop_output()
+        return StorageUnavailable.exit_code
+
+
+def _drop_output() -> None:
+    """Have the interpreter not fail once more, at the output that nobody takes, when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -93,7 +114,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_run(commands: Any) -> None:
     run = commands.add_parser("run", help="digitize documents", description="Digitize each INPUT into OUT/<document>/.")
-    run.add_argument("inputs", nargs="+", metavar="INPUT", help="a PDF, an image, or a folder of page images")
+    run.add_argument(
+        "inputs", nargs="+", type=place, metavar="INPUT", help="a PDF, an image, or a folder of page images"
+    )
     run.add_argument(
         "--pages", metavar="LIST", help="published are these and no others, such as 1-20,35 (default: all)"
     )
@@ -106,7 +129,9 @@ def _add_run(commands: Any) -> None:
 
 def _add_ingest(commands: Any) -> None:
     ingest = commands.add_parser("ingest", help="digitize what is new or changed in an archive; remembers what it saw")
-    ingest.add_argument("prefix", metavar="PREFIX", help="a folder, or s3://bucket/prefix, searched at any depth")
+    ingest.add_argument(
+        "prefix", type=utf8_place, metavar="PREFIX", help="a folder or s3://bucket/prefix, searched at any depth"
+    )
     _add_digitizing(ingest)
     ingest.add_argument("--retry-failed", action="store_true", help="also what failed for good or too often")
     ingest.add_argument("--json", action="store_true", help="print one JSON object")
@@ -148,7 +173,7 @@ def _add_status(commands: Any) -> None:
 def _add_digitizing(run: argparse.ArgumentParser) -> None:
     """Add the options that say how documents are read and what is published."""
     run.add_argument(
-        "-o", "--output", default="out", metavar="OUT", help="where documents are published (default: out)"
+        "-o", "--output", type=utf8_place, default="out", metavar="OUT", help="where to publish (default: out)"
     )
     run.add_argument("--dpi", default="auto", metavar="auto|N", help="rendering resolution (default: the scan's own)")
     run.add_argument("--chunk-pages", type=int, metavar="N", help="pages between two checkpoints (default: 16)")
@@ -262,15 +287,9 @@ def _add_serve(commands: Any) -> None:
     serve = commands.add_parser("serve", help="a web UI on this machine: start, watch and schedule runs in the browser")
     serve.add_argument("-o", "--output", default="out", metavar="OUT", help="where documents are published")
     serve.add_argument("--host", default="127.0.0.1", help="where to listen (default: this machine alone)")
-    serve.add_argument("--port", type=_port, default=4200, metavar="N", help="where to listen (default: 4200)")
+    serve.add_argument("--port", type=port, default=4200, metavar="N", help="where to listen (default: 4200)")
     serve.add_argument("--at-once", type=int, default=1, metavar="N", help="documents side by side (default: 1)")
     serve.set_defaults(command=_serve)
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{text} is no port: give 1 to {LAST_PORT}")
-    return int(text)
 
 
 def _add_doctor(commands: Any) -> None:

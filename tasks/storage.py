@@ -17,17 +17,24 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import uuid4
 
-from data_contracts.errors import BrokenChecksum, StorageUnavailable, TomeflowError
+from data_contracts.errors import BrokenChecksum, ConfigError, StorageUnavailable, TomeflowError
 
 READ_BYTES = 1 << 20
 """Portion in which files are hashed and copied."""
 
 
 def filesystem_of(uri: str) -> tuple[Any, str]:
-    """Return the fsspec file system of ``uri`` and the path in it; no listing is remembered."""
+    """Return the fsspec file system of ``uri`` and the path in it; no listing is remembered.
+
+    Raises:
+        ConfigError: ``uri`` begins with a protocol that is not known, or for which a package is missing.
+    """
     import fsspec
 
-    filesystem, path = fsspec.core.url_to_fs(uri)
+    try:
+        filesystem, path = fsspec.core.url_to_fs(uri)
+    except (ValueError, ImportError) as error:
+        raise ConfigError(f"{uri}: {error}. Give a path, or a URI such as s3://bucket/name.") from error
     filesystem.invalidate_cache()  # s3fs would list a folder as it was when it was first listed
     return filesystem, str(path)
 

@@ -1,0 +1,28 @@
+"""What the command line takes as a value. Imports only the standard library, as the command line does."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+
+LAST_PORT = 65_535
+
+
+def place(text: str) -> str:
+    """Return the path or URI ``text``; of inputs, one that is not UTF-8 is refused for itself, later."""
+    if not text:
+        raise ArgumentTypeError("is empty: give a path or a URI")
+    return text
+
+
+def utf8_place(text: str) -> str:
+    """Return the path or URI ``text`` if a server takes it as a parameter."""
+    if any("\udc80" <= character <= "\udcff" for character in text):  # how Python holds bytes that are not UTF-8
+        raise ArgumentTypeError(f"{text!a} is not UTF-8 (shown escaped): rename the folder")
+    return place(text)
+
+
+def port(text: str) -> int:
+    """Return the number of a port."""
+    if not text.isdecimal() or not 0 < int(text) <= LAST_PORT:
+        raise ArgumentTypeError(f"{text} is no port: give 1 to {LAST_PORT}")
+    return int(text)
