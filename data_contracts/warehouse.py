@@ -1,22 +1,24 @@
 """The metrics warehouse: one DuckDB file, numbered migrations, upserts.
 
 DuckDB lets one process hold a file: connections are short, and whoever finds it locked waits its turn.
+A warehouse that is damaged or gone is made anew from its Parquet export; the damaged one is kept aside.
 """
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from data_contracts.document import DocumentRef
 from data_contracts.errors import StorageUnavailable
 from data_contracts.page_facts import PageFacts
-from data_contracts.result import ChunkResult, GateStatus, PageResult, PageTimings
+from data_contracts.result import GateStatus, PageResult
 from data_contracts.verdict import Evaluation, Release, Verdict
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ EXPORT_FOLDER = "export"
 """Both lie in the work folder."""
 LOCK_TIMEOUT_S = 120.0
 LOCK_POLL_S = 0.2
+DAMAGE = ("not a valid duckdb database", "could not read enough bytes", "corrupt database file", "corrupt wal file")
+"""What DuckDB 1.4 to 2.0 says of a file that is none of its own, is cut off, or (it or its log) fails a checksum."""
+
+logger = logging.getLogger(__name__)
 
 # DuckDB keeps other processes out; threads of one share the file and would meet in its catalogue.
 _ONE_WRITER = threading.Lock()
@@ -54,9 +60,14 @@ _ONE_WRITER = threading.Lock()
 def open_warehouse(path: Path, lock_timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection to the migrated warehouse inside one transaction; an error rolls it back.
 
+    A file that is damaged, or gone while its export is there, is made anew from the export first.
+
     Raises:
-        StorageUnavailable: another process held the file for longer than ``lock_timeout_s``.
+        StorageUnavailable: another process held the file for longer than ``lock_timeout_s``; the file proved damaged
+            in the middle and was made anew; or neither the file nor its export can be read.
     """
+    import duckdb
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with _ONE_WRITER:
         connection = _connect(path, lock_timeout_s)
@@ -65,11 +76,25 @@ def open_warehouse(path: Path, lock_timeout_s: float = LOCK_TIMEOUT_S) -> Iterat
             _migrate(connection)
             yield connection
             connection.commit()
-        except BaseException:
-            connection.rollback()
-            raise
+        except BaseException as error:
+            with suppress(duckdb.Error):  # a damaged file may refuse this too, and its own error says more
+                connection.rollback()
+            if not _is_damage(error, path):
+                raise
+            with _alone_at(path):  # nobody else can have mended it: the connection still holds the file
+                connection.close()
+                _make_anew(path, error)
+            raise StorageUnavailable(
+                f"the warehouse {path} was damaged ({_first_line(error)}) and was made anew from its export, if any. "
+                "What was being written is not in it: run this again."
+            ) from error
         finally:
             connection.close()
+
+
+def is_begun(work: Path) -> bool:
+    """Return whether the work folder has a warehouse, or the export that it can be made anew from."""
+    return (work / WAREHOUSE_FILE).is_file() or _has_export(work / EXPORT_FOLDER)
 
 
 def _connect(path: Path, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:
@@ -77,15 +102,98 @@ def _connect(path: Path, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:
 
     deadline = time.monotonic() + lock_timeout_s
     while True:
+        with _alone_at(path):
+            try:
+                if not path.exists() and _has_export(path.parent / EXPORT_FOLDER):
+                    _make_anew(path, "it is missing")
+                return duckdb.connect(str(path))
+            except duckdb.Error as error:
+                if _is_damage(error, path):
+                    _make_anew(path, error)
+                    return duckdb.connect(str(path))
+                if "lock" not in str(error).lower() or time.monotonic() > deadline:
+                    raise StorageUnavailable(
+                        f"the warehouse {path} cannot be opened for writing ({error}). "
+                        "If another run holds it, wait for that run or end it."
+                    ) from error
+        time.sleep(LOCK_POLL_S)
+
+
+@contextmanager
+def _alone_at(path: Path) -> Iterator[None]:
+    """Let no other process open or replace the warehouse meanwhile; this is held for moments, never while writing."""
+    with ExitStack() as stack:
         try:
-            return duckdb.connect(str(path))
-        except duckdb.IOException as error:
-            if "lock" not in str(error).lower() or time.monotonic() > deadline:
-                raise StorageUnavailable(
-                    f"the warehouse {path} cannot be opened for writing ({error}). "
-                    "If another run holds it, wait for that run or end it."
-                ) from error
-            time.sleep(LOCK_POLL_S)
+            fcntl.flock(stack.enter_context(path.with_name(f"{path.name}.lock").open("wb")), fcntl.LOCK_EX)
+        except OSError as error:
+            raise StorageUnavailable(f"nothing can be written beside the warehouse {path} ({error}).") from error
+        yield
+
+
+def _is_damage(error: BaseException, path: Path) -> bool:
+    import duckdb
+
+    said = str(error).replace(str(path), "").lower()  # a folder may be named like a damage
+    return isinstance(error, duckdb.Error) and any(sign in said for sign in DAMAGE)
+
+
+def _make_anew(path: Path, why: object) -> None:
+    """Put a warehouse that holds what the export holds in the place of ``path``, and keep what is there aside.
+
+    The new one is whole before the old one is moved: whoever is killed here leaves a file or an export to begin from.
+    """
+    import duckdb
+
+    folder = path.parent / EXPORT_FOLDER
+    new = path.with_name(f"{path.name}.new")
+    for left_over in (new, _wal_of(new)):
+        left_over.unlink(missing_ok=True)
+    with duckdb.connect(str(new)) as connection:
+        connection.begin()
+        _migrate(connection)
+        if _has_export(folder):
+            _fill(connection, path, folder, why)
+        connection.commit()
+        connection.execute("CHECKPOINT")  # all of it into the file: the log beside it does not move along
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{uuid4().hex[:4]}")
+    for old, kept in ((_wal_of(path), _wal_of(aside)), (path, aside)):
+        if old.exists():
+            old.rename(kept)
+    new.rename(path)
+    logger.warning(
+        "The warehouse %s was made anew from %s: %s. What was written since the last export is not in it.%s",
+        path,
+        folder if _has_export(folder) else "nothing, there was no export",
+        _first_line(why),
+        f" The damaged file is kept as {aside.name}." if aside.exists() else "",
+    )
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, path: Path, folder: Path, why: object) -> None:
+    """Copy the export into the new tables; columns that an earlier version did not export keep their defaults."""
+    import duckdb
+
+    try:
+        for table in TABLES:
+            file = _quoted(folder / f"{table}.parquet")
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet('{file}')")
+    except duckdb.Error as error:
+        raise StorageUnavailable(
+            f"the warehouse {path} cannot be used ({_first_line(why)}), nor its export {folder} to make it anew "
+            f"({_first_line(error)}). Put one of them back from a copy; or move both away, to begin without the past."
+        ) from error
+
+
+def _has_export(folder: Path) -> bool:
+    return any((folder / f"{table}.parquet").exists() for table in TABLES)
+
+
+def _wal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.wal")
+
+
+def _first_line(reason: object) -> str:
+    return str(reason).splitlines()[0]
 
 
 def _migrate(connection: duckdb.DuckDBPyConnection) -> None:
@@ -134,8 +242,7 @@ def open_export(folder: Path) -> duckdb.DuckDBPyConnection:
     except duckdb.Error as error:
         connection.close()
         raise StorageUnavailable(
-            f"the export in {folder} cannot be read ({str(error).splitlines()[0]}). "
-            "Run a document: every run exports anew."
+            f"the export in {folder} cannot be read ({_first_line(error)}). Run a document: every run exports anew."
         ) from error
     return connection
 
@@ -156,97 +263,6 @@ def upsert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Map
     names = ", ".join(columns)
     connection.execute(f"INSERT OR REPLACE INTO {table} ({names}) SELECT {names} FROM incoming")
     connection.unregister("incoming")
-
-
-def document_row(document: DocumentRef) -> dict[str, Any]:
-    """Return the row of ``documents``."""
-    return {
-        "document_sha256": document.sha256,
-        "document_id": document.document_id,
-        "uri": document.uri,
-        "kind": document.kind,
-        "page_count": document.page_count,
-    }
-
-
-def chunk_row(
-    document: DocumentRef,
-    config_sha256: str,
-    run_id: str,
-    chunk_number: int,
-    chunk: ChunkResult,
-    timings: Sequence[PageTimings],
-) -> dict[str, Any]:
-    """Return the row of ``chunks``; ``timings`` are those of this run, empty for a chunk of an earlier one."""
-    return {
-        "document_sha256": document.sha256,
-        "config_sha256": config_sha256,
-        "chunk_number": chunk_number,
-        "run_id": run_id,
-        "first_page": chunk.pages[0].page_number,
-        "last_page": chunk.pages[-1].page_number,
-        "pages": len(chunk.pages),
-        "state_sha256": chunk.state.sha256,
-        "state_bytes": chunk.state.size_bytes,
-        "decode_ms": sum(timing.decode_ms for timing in timings) if timings else None,
-    }
-
-
-def page_rows(
-    document: DocumentRef,
-    config_sha256: str,
-    run_id: str,
-    pages: Iterable[PageResult],
-    timings: Mapping[int, PageTimings],
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of ``pages``: the reading, its deterministic metrics, and this run's timings if known."""
-    for page in pages:
-        metrics = page.metrics.model_dump(exclude={"reference_tokens"})
-        timing = timings.get(page.page_number)
-        yield {
-            "document_sha256": document.sha256,
-            "config_sha256": config_sha256,
-            "run_id": run_id,
-            **page.model_dump(
-                mode="json",
-                include={
-                    "page_number",
-                    "status",
-                    "blank_reason",
-                    "error",
-                    "stop_reason",
-                    "degraded_by",
-                    "width_px",
-                    "height_px",
-                    "dpi",
-                    "rotation",
-                },
-            ),
-            "lines": len(page.lines),
-            "characters": len(page.text),
-            "confidence": page.confidence,
-            **metrics,
-            "hit_ratio": page.metrics.hit_ratio,
-            "stale_context": page.stale_context,
-            "decode_ms": timing.decode_ms if timing else None,
-            "step_latency_p50_ms": timing.step_latency_p50_ms if timing else None,
-            "step_latency_p95_ms": timing.step_latency_p95_ms if timing else None,
-            "peak_memory_bytes": timing.peak_memory_bytes if timing else None,
-        }
-
-
-def event_rows(document: DocumentRef, config_sha256: str, pages: Iterable[PageResult]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of ``events``."""
-    for page in pages:
-        for event_number, event in enumerate(page.events, start=1):
-            yield {
-                "document_sha256": document.sha256,
-                "config_sha256": config_sha256,
-                "page_number": page.page_number,
-                "event_number": event_number,
-                "kind": event.kind,
-                "detail": event.detail,
-            }
 
 
 def replace_quality(

@@ -10,7 +10,7 @@ from typing import Any
 
 from data_contracts.backfill import BACKFILL_STATUSES, BackfillReport
 from data_contracts.errors import ConfigError
-from data_contracts.warehouse import WAREHOUSE_FILE
+from data_contracts.warehouse import is_begun
 from flows.prefect_server import prefect_api
 from flows.progress import follow
 from flows.settings import read_settings
@@ -20,7 +20,7 @@ def main(options: argparse.Namespace) -> int:
     """Run ``tomeflow backfill`` with parsed ``options`` and return the exit code."""
     parameters = read_parameters(options)
     settings = read_settings(options.output)
-    if not (settings.work_folder / WAREHOUSE_FILE).is_file():
+    if not is_begun(settings.work_folder):
         raise ConfigError(
             f"there is nothing to read again in {options.output}: no document was read into it. Is -o right?"
         )

@@ -32,7 +32,7 @@ from data_contracts.text import (
     normalise_pair,
     words_like,
 )
-from data_contracts.warehouse import WAREHOUSE_FILE
+from data_contracts.warehouse import is_begun
 from flows.truth_sources import FILES, SECOND_READER, TEXT_LAYER, Truth, read_again, read_text_layer
 from tasks.collect import collect_accuracy
 from tasks.validate import work_folder_of
@@ -344,7 +344,7 @@ def record(folder: Path, truth: Truth, evaluation: Evaluation) -> bool:
         StorageUnavailable: the warehouse cannot be written.
     """
     work = work_folder_of(folder)
-    if not (work / WAREHOUSE_FILE).is_file():
+    if not is_begun(work):
         return False  # a folder that was copied elsewhere
     manifest = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
     collect_accuracy(work, list(_accuracy_rows(manifest, truth, evaluation)))

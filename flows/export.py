@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from data_contracts.errors import ConfigError
-from data_contracts.warehouse import EXPORT_FOLDER, TABLES, WAREHOUSE_FILE, export_warehouse
+from data_contracts.warehouse import EXPORT_FOLDER, TABLES, WAREHOUSE_FILE, export_warehouse, is_begun
 from flows.settings import read_settings
 from tasks import storage
 
@@ -18,7 +18,7 @@ def export_to(output: str, target: str) -> list[str]:
         StorageUnavailable: the warehouse cannot be read, or ``target`` not be written.
     """
     work = read_settings(output).work_folder
-    if not (work / WAREHOUSE_FILE).is_file():
+    if not is_begun(work):
         raise ConfigError(f"{output} has no warehouse yet: digitize a document into it first.")
     export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)
     names = [f"{table}.parquet" for table in TABLES]

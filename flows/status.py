@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from data_contracts.errors import ConfigError, StorageUnavailable
 from data_contracts.result import GateStatus
-from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, open_export, open_warehouse
+from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, is_begun, open_export, open_warehouse
 from flows.query import as_table
 from flows.settings import Settings, read_settings
 from tasks import storage
@@ -158,7 +158,7 @@ def _finished(settings: Settings, connection: duckdb.DuckDBPyConnection, run: di
 def _warehouse(work: Path) -> Iterator[duckdb.DuckDBPyConnection | None]:
     """Yield the warehouse, or its export while somebody writes; None if no run has ever finished."""
     file = work / WAREHOUSE_FILE
-    if not file.exists():
+    if not is_begun(work):
         yield None
         return
     with ExitStack() as stack:

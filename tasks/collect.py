@@ -15,14 +15,11 @@ from data_contracts.result import ChunkResult, PageTimings
 from data_contracts.warehouse import (
     EXPORT_FOLDER,
     WAREHOUSE_FILE,
-    chunk_row,
-    document_row,
-    event_rows,
     export_warehouse,
     open_warehouse,
-    page_rows,
     upsert,
 )
+from data_contracts.warehouse_rows import chunk_row, document_row, event_rows, page_rows
 
 if TYPE_CHECKING:
     import duckdb

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from data_contracts.config import ReadingConfig, SrSwaConfig
@@ -14,7 +16,7 @@ from data_contracts.document import DocumentRef, StateRef
 from data_contracts.errors import StorageUnavailable
 from data_contracts.geometry import Box
 from data_contracts.result import ChunkResult, Event, Line, PageMetrics, PageResult, PageStatus, PageTimings
-from data_contracts.warehouse import open_warehouse
+from data_contracts.warehouse import EXPORT_FOLDER, export_warehouse, open_warehouse
 from tasks.collect import RunRecord, collect_document
 
 DOCUMENT = DocumentRef(document_id="book-000000000000", uri="book.pdf", sha256="0" * 64, page_count=3, kind="pdf")
@@ -89,7 +91,7 @@ def test_a_failing_collect_leaves_nothing_half_written(tmp_path: Path) -> None:
 
 
 def test_a_warehouse_held_by_another_process_is_waited_for_then_named(tmp_path: Path) -> None:
-    warehouse = tmp_path / "warehouse.duckdb"
+    warehouse = tmp_path / "no corrupt database file" / "warehouse.duckdb"
     collect(warehouse, "a", (page(1),))
     code = f"import duckdb, sys; c = duckdb.connect({str(warehouse)!r}); print('held', flush=True); sys.stdin.read()"
     holder = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -102,6 +104,7 @@ def test_a_warehouse_held_by_another_process_is_waited_for_then_named(tmp_path: 
         holder.stdin.close()
         with open_warehouse(warehouse, lock_timeout_s=30):
             pass
+    assert not set_aside(warehouse)
 
 
 def test_chunks_are_rows_and_go_when_a_document_is_cut_otherwise(tmp_path: Path) -> None:
@@ -120,3 +123,115 @@ def test_chunks_are_rows_and_go_when_a_document_is_cut_otherwise(tmp_path: Path)
     assert rows == [(1, 1, 1, 1, None), (2, 2, 2, 1, None), (3, 3, 3, 1, None)]
     collect(warehouse, "b", (page(1), page(2), page(3)))
     assert query(warehouse, "SELECT chunk_number, last_page, decode_ms, run_id FROM chunks") == [(1, 3, 6.0, "b")]
+
+
+def exported(folder: Path, pages: int = 2) -> Path:
+    """Return a warehouse that has been exported beside itself."""
+    warehouse = folder / "warehouse.duckdb"
+    collect(warehouse, "a", tuple(page(n, events=1) for n in range(1, pages + 1)))
+    export_warehouse(warehouse, folder / EXPORT_FOLDER)
+    return warehouse
+
+
+def set_aside(warehouse: Path) -> list[Path]:
+    return sorted(warehouse.parent.glob(f"{warehouse.name}.damaged-*"))
+
+
+@pytest.mark.parametrize("damaged", [b"", b"no database " * 3000, None])
+def test_a_damaged_or_missing_warehouse_is_made_anew_from_its_export(
+    tmp_path: Path, damaged: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    warehouse = exported(tmp_path)
+    log = tmp_path / "warehouse.duckdb.wal"
+    if damaged is None:
+        warehouse.unlink()
+    else:
+        warehouse.write_bytes(damaged)
+        log.write_bytes(b"its log")
+    assert query(warehouse, "SELECT run_id, count(*) FROM pages GROUP BY 1") == [("a", 2)]
+    assert query(warehouse, "SELECT config->>'$.chunk_pages' IS NULL, year(started_at) FROM runs") == [(True, 2026)]
+    assert "made anew" in caplog.text
+    kept = [file.read_bytes() for file in set_aside(warehouse)]
+    assert kept == ([] if damaged is None else [damaged, b"its log"])
+    assert not log.exists()
+    collect(warehouse, "b", (page(1), page(2), page(3)))
+    assert query(warehouse, "SELECT count(*) FROM pages") == [(3,)]
+    assert len(set_aside(warehouse)) == len(kept)
+
+
+def test_a_warehouse_cut_off_fails_one_run_at_most(tmp_path: Path) -> None:
+    warehouse = exported(tmp_path)
+    size = warehouse.stat().st_size
+    for kept_bytes in (5000, size // 2, size - 4096):
+        with warehouse.open("r+b") as file:
+            file.truncate(kept_bytes)
+        try:
+            collect(warehouse, "b", (page(1), page(2)))
+        except StorageUnavailable as error:
+            assert "run this again" in str(error)  # noqa: PT017 - DuckDB may or may not need the bytes that are gone
+            collect(warehouse, "b", (page(1), page(2)))
+        assert query(warehouse, "SELECT run_id, count(*) FROM pages GROUP BY 1") == [("b", 2)]
+        export_warehouse(warehouse, tmp_path / EXPORT_FOLDER)
+    assert set_aside(warehouse)
+
+
+def test_damage_found_while_writing_is_mended_and_said(tmp_path: Path) -> None:
+    warehouse = exported(tmp_path)
+    with duckdb.connect(str(warehouse)) as connection:
+        connection.execute("INSERT INTO events SELECT 'x', 'y', i, 1, 'kind', md5(i::VARCHAR) FROM range(50000) t(i)")
+    content = bytearray(warehouse.read_bytes())
+    middle = 12288 + 262144  # three headers, then blocks of 256 KiB: all but the last few hold rows
+    for place in range(middle, len(content), 4096):
+        content[place : place + 8] = b"garbage!"
+    warehouse.write_bytes(content)
+
+    def read_all() -> list[tuple[object, ...]]:
+        return query(warehouse, "SELECT max(detail), count(*) FROM events")
+
+    try:
+        rows = read_all()
+    except StorageUnavailable as error:
+        assert "run this again" in str(error)  # noqa: PT017 - where the damage shows is DuckDB's affair
+        rows = read_all()
+    assert rows == [("0", 2)]
+    assert [file.read_bytes() for file in set_aside(warehouse)] == [bytes(content)]
+
+
+def test_a_damaged_log_is_set_aside_with_its_warehouse(tmp_path: Path) -> None:
+    warehouse = exported(tmp_path)
+    code = (
+        f"import duckdb, os; c = duckdb.connect({str(warehouse)!r}); c.execute('DELETE FROM pages'); "
+        "c.execute('CREATE TABLE more AS FROM range(1000)'); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    log = tmp_path / "warehouse.duckdb.wal"
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 255
+    log.write_bytes(content)
+    assert query(warehouse, "SELECT count(*) FROM pages") == [(2,)]
+    assert [file.suffix for file in set_aside(warehouse)][1:] == [".wal"]
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_nothing_is_replaced_when_the_export_is_damaged_too(tmp_path: Path, missing: bool) -> None:
+    warehouse = exported(tmp_path)
+    if missing:
+        warehouse.unlink()
+    else:
+        warehouse.write_bytes(b"")
+    (tmp_path / EXPORT_FOLDER / "pages.parquet").write_bytes(b"cut")
+    before = {file: file.read_bytes() for file in (tmp_path / EXPORT_FOLDER).iterdir()}
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable, match=r"warehouse\.duckdb .*export .*move both away"):
+            export_warehouse(warehouse, tmp_path / EXPORT_FOLDER)
+    assert {file: file.read_bytes() for file in (tmp_path / EXPORT_FOLDER).iterdir()} == before
+    assert warehouse.exists() is not missing
+    assert not set_aside(warehouse)
+
+
+def test_a_damaged_warehouse_without_an_export_is_kept_and_begun_anew(tmp_path: Path) -> None:
+    warehouse = exported(tmp_path)
+    shutil.rmtree(tmp_path / EXPORT_FOLDER)
+    warehouse.write_bytes(b"")
+    assert query(warehouse, "SELECT count(*) FROM pages") == [(0,)]
+    assert len(set_aside(warehouse)) == 1
