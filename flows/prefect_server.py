@@ -20,6 +20,7 @@ from pathlib import Path
 
 from data_contracts.errors import TomeflowError
 from flows.lifeline import child_environment
+from tasks import storage
 
 START_TIMEOUT_S = 120.0
 POLL_S = 0.1
@@ -53,12 +54,13 @@ def prefect_api(work_folder: Path, api_url: str | None) -> Iterator[str]:
 
     Raises:
         ServerUnavailable: the private server did not answer in time; the message names its log.
+        StorageUnavailable: nothing can be written below ``work_folder``.
     """
     if api_url:
         yield api_url
         return
     home = (work_folder / "prefect").resolve()
-    home.mkdir(parents=True, exist_ok=True)
+    storage.open_local(log_file(home), "ab").close()  # where nothing can be written is told before anything starts
     if served := served_api(home):
         os.environ["PREFECT_API_URL"] = served
         try:
@@ -103,7 +105,7 @@ def log_file(home: Path) -> Path:
 def start_server(home: Path, host: str, port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     """Start a server that keeps its database in ``home``; it ends when this process does."""
     listen = ["--host", host, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
-    with log_file(home).open("ab") as log:
+    with storage.open_local(log_file(home), "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "flows.lifeline", "uvicorn", *listen, "--factory", "flows.server_app:create_app"],
             env={**child_environment(), "PREFECT_HOME": str(home), **environment},

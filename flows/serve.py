@@ -25,6 +25,7 @@ from flows.lifeline import child_environment
 from flows.prefect_server import ServerUnavailable, log_file, serve_lock, start_server, stop_server, wait_until_healthy
 from flows.running_marks import interrupted_runs
 from flows.settings import MARKS_FOLDER_NAME, SERVED_OUTPUT_NAME, Settings, is_remote, read_settings
+from tasks import storage
 
 WATCH_S = 1.0
 # A child that ends at once must not be started in a tight loop.
@@ -144,8 +145,7 @@ def _shorten(log: Path) -> None:
 @contextmanager
 def _only_one(home: Path) -> Iterator[IO[str]]:
     """Refuse a second ``tomeflow serve`` on one home; the kernel's lock dies with its holder."""
-    home.mkdir(parents=True, exist_ok=True)
-    with serve_lock(home).open("a+") as lock:
+    with storage.open_local(serve_lock(home), "a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 from data_contracts.errors import BrokenChecksum, ConfigError, StorageUnavailable, TomeflowError
@@ -230,11 +230,24 @@ def delete(uri: str) -> None:
             return
 
 
+def open_local(path: Path, mode: str) -> IO[Any]:
+    """Open a file of this machine's own, a lock or a log, for writing; its folder is made if need be.
+
+    Raises:
+        StorageUnavailable: the folder or the file cannot be made: there is a file in its place, no permission, no room.
+    """
+    with storage_errors(str(path), "write"):
+        _make_folder(path.parent)
+        return path.open(mode)
+
+
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:  # would read as "somebody wrote the file before us"
-        raise NotADirectoryError(f"{folder} is a file, not a folder") from error
+        raise NotADirectoryError(f"where the folder {folder} is to be stands a file or a broken link") from error
+    except FileNotFoundError as error:  # would read as "there is no such file": a folder of the system, or a lost mount
+        raise NotADirectoryError(f"no folder {folder} can be made there") from error
 
 
 def part_of(path: Path) -> Path:
