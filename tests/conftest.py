@@ -25,6 +25,8 @@ SHARED_DATA = Path(os.environ.get("TOMEFLOW_SHARED_DATA") or REPOSITORY.parent /
 REQUIRE_ALL = os.environ.get("TOMEFLOW_REQUIRE_ALL") == "1"
 
 AMBIENT_PREFIXES = ("PREFECT_", "AWS_", "TOMEFLOW_", "GX_")
+OF_THE_TESTS = ("TOMEFLOW_SHARED_DATA", "TOMEFLOW_REQUIRE_ALL")
+"""Settings of the tests themselves; the processes that share the test files inherit them."""
 QUIET_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -172,7 +174,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _ambient_names() -> list[str]:
-    return [name for name in os.environ if name.startswith(AMBIENT_PREFIXES)]
+    return [name for name in os.environ if name.startswith(AMBIENT_PREFIXES) and name not in OF_THE_TESTS]
 
 
 def _has_cuda() -> bool:
