@@ -53,6 +53,7 @@ def context_at(reader: VlmReader, page_number: int) -> AttentionContext:
 
 
 def test_1_our_layer_replaces_no_cache_of_the_library() -> None:
+    tiny_unlimited_ocr()  # its module registers the library's own layer
     before = dict(DYNAMIC_LAYER_TYPE_MAPPING), dict(STATIC_LAYER_TYPE_MAPPING), set(ALL_ATTENTION_FUNCTIONS.keys())
     spec = importlib.util.spec_from_file_location("imported_afresh", Path(cache_module.__file__))
     assert spec is not None
