@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import os
 import signal
 import socket
 import subprocess
@@ -20,6 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+import psutil
+
 from data_contracts.errors import ConfigError
 from flows.lifeline import child_environment
 from flows.prefect_server import ServerUnavailable, log_file, serve_lock, start_server, stop_server, wait_until_healthy
@@ -30,6 +31,8 @@ from tasks import storage
 WATCH_S = 1.0
 # A child that ends at once must not be started in a tight loop.
 RESTART_PAUSE_S = 5.0
+# A killed process is gone once the disk has let go of it.
+END_TIMEOUT_S = 10.0
 MOST_LOG_BYTES = 20_000_000
 
 _LOCAL_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
@@ -91,13 +94,16 @@ class Served:
                     time.sleep(RESTART_PAUSE_S)
 
     def stop(self) -> None:
-        """End every child. Runs are cut off, not failed: they go on with the next start."""
-        if self._worker is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._worker.pid, signal.SIGKILL)
-            self._worker.wait()
+        """End every child and all that they started. Runs are cut off, not failed: they go on with the next start."""
+        # Found before any ends: what has lost its parent ends by its lifeline too, but only after this process.
+        descendants = psutil.Process().children(recursive=True)
+        for process in descendants:
+            if self._server is None or process.pid != self._server.pid:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
         if self._server is not None:
             stop_server(self._server)
+        psutil.wait_procs(descendants, timeout=END_TIMEOUT_S)
 
     def _start_server(self) -> None:
         _shorten(log_file(self._home))
@@ -128,7 +134,7 @@ class Served:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # its group is all that it starts, and is ended as one
+                start_new_session=True,  # an interrupt from the keyboard is ours to handle, in order
             )
 
     @staticmethod
