@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from data_contracts.errors import ContractViolated
+from data_contracts.records import RUN_AGAIN, parse_record
 from data_contracts.result import PageResult
 
 
@@ -37,13 +36,5 @@ def read_pages(path: Path) -> Iterator[PageResult]:
     with path.open("rb") as file:
         for line_number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
-                raise ContractViolated(f"{path.name} is cut off in line {line_number}: run again to publish it anew.")
-            try:
-                yield PageResult.model_validate_json(line)
-            except ValidationError as error:
-                first = error.errors()[0]
-                place = ".".join(map(str, first["loc"])) or "the whole line"
-                raise ContractViolated(
-                    f"{path.name} line {line_number} is not a page: {place}: {first['msg']} "
-                    f"({error.error_count()} faults). Run again to publish it anew."
-                ) from error
+                raise ContractViolated(f"{path.name} is cut off in line {line_number}. {RUN_AGAIN}")
+            yield parse_record(PageResult.model_validate_json, line, f"{path.name} line {line_number}")

@@ -212,7 +212,12 @@ def export_warehouse(path: Path, folder: Path) -> None:
     """Write every table to ``folder`` as Parquet, for readers: nobody can read the warehouse while it is written.
 
     A file that is there is whole, the last export's or this one's.
+
+    Raises:
+        StorageUnavailable: as ``open_warehouse``, or a file cannot be written.
     """
+    import duckdb
+
     folder.mkdir(parents=True, exist_ok=True)
     with open_warehouse(path) as connection:
         for table in TABLES:
@@ -220,6 +225,13 @@ def export_warehouse(path: Path, folder: Path) -> None:
             try:
                 connection.execute(f"COPY {table} TO '{_quoted(part)}' (FORMAT parquet)")
                 part.replace(folder / f"{table}.parquet")
+            except (OSError, duckdb.IOException) as error:
+                if _is_damage(error, path):
+                    raise
+                raise StorageUnavailable(
+                    f"the export {folder / table}.parquet cannot be written ({_first_line(error)}). "
+                    "Make room there, or make it writable, then run again: finished work is kept."
+                ) from error
             finally:
                 part.unlink(missing_ok=True)
 

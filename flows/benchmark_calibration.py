@@ -104,12 +104,13 @@ def measure_book(book: Path, readings: Path | None, pages_per_book: int | None) 
 
 
 def _published(book: Path, readings: Path) -> Iterator[PageResult]:
-    from data_contracts.jsonl import read_pages
+    from data_contracts.manifest import MANIFEST
+    from flows.published import published_manifest, published_pages
 
-    for manifest in sorted(readings.glob("*/manifest.json")):
-        source = json.loads(manifest.read_text(encoding="utf-8"))["run"]["source"]
-        if Path(source).name == f"{book.name}.pdf":
-            yield from read_pages(manifest.with_name("pages.jsonl"))
+    for file in sorted(readings.glob(f"*/{MANIFEST}")):
+        manifest = published_manifest(file.parent)
+        if Path(manifest["run"]["source"]).name == f"{book.name}.pdf":
+            yield from published_pages(file.parent, manifest)
             return
     raise ConfigError(
         f"{readings} holds no reading of {book.name}.pdf: tomeflow run it there, or leave out --readings."

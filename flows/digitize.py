@@ -287,7 +287,8 @@ def _validate(
 def _check_and_report(folder: str, config: DigitizeConfig, work: Path, verdict: Verdict | None) -> Verdict | None:
     """Read back what was written and put the report beside it; return the verdict with what came of it."""
     if verdict:
-        verdict = validate.validate_published(work, verdict, folder, publish.published_digests(folder))
+        digests = publish.published_digests(publish.read_manifest(folder))
+        verdict = validate.validate_published(work, verdict, folder, digests)
     local_folder = storage.local_path(folder)
     if local_folder and "jsonl" in config.formats and (verdict or is_watched()):
         write_report(local_folder)

@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from data_contracts.errors import ConfigError
-from data_contracts.result import PageResult
+from data_contracts.manifest import MANIFEST
 from data_contracts.text import (
     ALL_STEPS,
     Step,
@@ -33,6 +33,7 @@ from data_contracts.text import (
     words_like,
 )
 from data_contracts.warehouse import is_begun
+from flows.published import published_manifest, published_pages
 from flows.truth_sources import FILES, SECOND_READER, TEXT_LAYER, Truth, read_again, read_text_layer
 from tasks.collect import collect_accuracy
 from tasks.validate import work_folder_of
@@ -40,8 +41,6 @@ from tasks.validate import work_folder_of
 MANY_ERRORS_RATIO = 0.05  # above this a page is listed among the bad ones, as in the published baselines
 LISTED_PAGES = 12  # as many page numbers as a message names before it says how many more there are
 PAGE_TRUTH = re.compile(r"page_(\d+)(?:\.gt)?\.txt")
-PAGES_FILE = "pages.jsonl"
-MANIFEST_FILE = "manifest.json"
 
 
 class PageScore(BaseModel):
@@ -133,10 +132,10 @@ def evaluate(
 
     Raises:
         ConfigError: no document, or several and none named; a page without truth; a truth without page.
+        ContractViolated: what is in the folder is not what was published.
     """
     folder = find_document(output_folder, document)
     readings = read_pages(folder)
-    _refuse_gaps(folder, _read_manifest(folder)[1], readings)
     truths = find_truth(folder, str(truth)).pages
     return score(((number, truths[number], readings[number]) for number in truths), steps, cap=cap)
 
@@ -170,9 +169,9 @@ def find_document(output_folder: Path, document: str | None = None) -> Path:
     Raises:
         ConfigError: there is none, it is not the named one, or there are several and none was named.
     """
-    if document is None and (output_folder / MANIFEST_FILE).is_file():
+    if document is None and (output_folder / MANIFEST).is_file():
         return output_folder
-    published = {path.parent.name: path.parent for path in sorted(output_folder.glob(f"*/{MANIFEST_FILE}"))}
+    published = {path.parent.name: path.parent for path in sorted(output_folder.glob(f"*/{MANIFEST}"))}
     if not published:
         raise ConfigError(f"{output_folder} holds no published document: run `tomeflow run INPUT -o {output_folder}`.")
     if document is None and len(published) > 1:
@@ -190,13 +189,9 @@ def read_pages(folder: Path) -> dict[int, str]:
 
     Raises:
         ConfigError: the document was published without the format jsonl.
+        ContractViolated: what is in the folder is not what was published.
     """
-    path = folder / PAGES_FILE
-    if not path.is_file():
-        raise ConfigError(f"{folder} has no {PAGES_FILE}: run again with --format that includes jsonl.")
-    with path.open(encoding="utf-8") as lines:
-        results = (PageResult.model_validate_json(line) for line in lines if line.strip())
-        return {result.page_number: result.text for result in results}
+    return {page.page_number: page.text for page in published_pages(folder, published_manifest(folder))}
 
 
 def read_truth(truth: Path, page_count: int) -> dict[int, str]:
@@ -262,16 +257,6 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path} is not UTF-8: {error.reason} at byte {error.start}.") from error
 
 
-def _read_manifest(folder: Path) -> tuple[int, list[int]]:
-    manifest = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
-    return int(manifest["document"]["page_count"]), [int(number) for number in manifest["selected_pages"]]
-
-
-def _refuse_gaps(folder: Path, selected: Sequence[int], readings: Mapping[int, str]) -> None:
-    if unread := [number for number in selected if number not in readings]:
-        raise ConfigError(f"{folder / PAGES_FILE} lacks selected pages {_listed(unread)}: run the document again.")
-
-
 def _refuse_mismatch(truth: Path, page_count: int, selected: Sequence[int], truths: Mapping[int, str]) -> None:
     faults = []
     if without_truth := [number for number in selected if number not in truths]:
@@ -326,12 +311,12 @@ def find_truth(folder: Path, truth: str, language: str = "eng") -> Truth:
         ConfigError: it is not there or does not fit the document.
         ModelUnavailable: the second reader is not installed.
     """
-    manifest = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+    manifest = published_manifest(folder)
     if truth == TEXT_LAYER:
         return read_text_layer(folder, manifest)
     if truth == SECOND_READER:
         return read_again(folder, manifest, language)
-    page_count, selected = _read_manifest(folder)
+    page_count, selected = manifest["document"]["page_count"], manifest["selected_pages"]
     truths = read_truth(Path(truth), page_count)
     _refuse_mismatch(Path(truth), page_count, selected, truths)
     return Truth(FILES, {number: truths[number] for number in selected})
@@ -346,8 +331,7 @@ def record(folder: Path, truth: Truth, evaluation: Evaluation) -> bool:
     work = work_folder_of(folder)
     if not is_begun(work):
         return False  # a folder that was copied elsewhere
-    manifest = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
-    collect_accuracy(work, list(_accuracy_rows(manifest, truth, evaluation)))
+    collect_accuracy(work, list(_accuracy_rows(published_manifest(folder), truth, evaluation)))
     return True
 
 
@@ -371,11 +355,10 @@ def main(options: argparse.Namespace) -> int:
     """Run ``tomeflow eval`` with parsed ``options`` and return the exit code."""
     steps = parse_skipped(options.skip_steps)
     folder = find_document(Path(options.output), options.document)
-    selected, readings = _read_manifest(folder)[1], read_pages(folder)
-    _refuse_gaps(folder, selected, readings)
+    readings = read_pages(folder)
     truth = find_truth(folder, options.truth, options.language)
     evaluation = score(((number, truth.pages[number], readings[number]) for number in sorted(truth.pages)), steps)
-    left_out = [number for number in selected if number not in truth.pages]
+    left_out = [number for number in readings if number not in truth.pages]
     if steps == ALL_STEPS:
         record(folder, truth, evaluation)
     if options.json:

@@ -22,8 +22,6 @@ JPEG_QUALITY = 70
 
 def crop_lines(pdf: Path, lines: Sequence[tuple[int, PageResult, Box]]) -> list[str | None]:
     """Return a data URI for each (1-based position of the page in ``pdf``, page, box); None where it has no picture."""
-    if not pdf.is_file():
-        return [None] * len(lines)
     with mupdf() as pymupdf, pymupdf.open(pdf, filetype="pdf") as document:
         return [_crop(pymupdf, document[position - 1], page, box) for position, page, box in lines]
 

@@ -1,17 +1,68 @@
-"""What a published document says of itself: with which parameters it was made, and what its pages are."""
+"""What a published document says of itself: its manifest, its pages as they were published, how it was made.
+
+Whatever reads what is published, or kept back, comes through here: files that are not the published ones are refused.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from data_contracts.config import DigitizeConfig
 from data_contracts.errors import ConfigError, ContractViolated
+from data_contracts.jsonl import read_pages
+from data_contracts.records import RUN_AGAIN, parse_record
 from data_contracts.result import PageResult
 from flows.settings import Settings
 from tasks import storage
-from tasks.publish import FILE_NAMES, MANIFEST
+from tasks.publish import FILE_NAMES, published_digests, read_manifest
 from tasks.validate import quarantine_folder
+
+
+def published_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of the document in ``folder``, on the shelf or in quarantine.
+
+    Raises:
+        ConfigError: there is no document.
+        ContractViolated: the manifest is damaged.
+    """
+    try:
+        return read_manifest(str(folder))
+    except FileNotFoundError:
+        raise ConfigError(f"{folder} holds no published document: name OUT/<document>.") from None
+
+
+def published_pages(folder: Path, manifest: Mapping[str, Any]) -> Iterator[PageResult]:
+    """Return the pages of the document in ``folder`` one by one, as they were published.
+
+    Raises:
+        ConfigError: it was published without pages.jsonl.
+        ContractViolated: pages.jsonl is missing or not what was published.
+    """
+    name, digests = FILE_NAMES["jsonl"], published_digests(manifest)
+    if name not in digests:
+        raise ConfigError(f"{folder} has no {name}: run again with --format that includes jsonl.")
+    _require_published(str(folder), {name: digests[name]})
+    return read_pages(folder / name)
+
+
+def require_whole(folder: str) -> None:
+    """Refuse what is published in ``folder``, if anything is, unless every file of it is there as it was published.
+
+    Raises:
+        ContractViolated: one is missing or another one, or the manifest is damaged.
+    """
+    try:
+        manifest = read_manifest(folder)
+    except FileNotFoundError:
+        return
+    _require_published(folder, published_digests(manifest))
+
+
+def _require_published(folder: str, digests: Mapping[str, str]) -> None:
+    if damaged := storage.damaged_files(folder, digests):
+        raise ContractViolated(f"{', '.join(damaged)} in {folder}: missing, or not what was published. {RUN_AGAIN}")
 
 
 def published_parameters(settings: Settings, document_id: str, config_sha256: str) -> tuple[str, DigitizeConfig]:
@@ -20,16 +71,17 @@ def published_parameters(settings: Settings, document_id: str, config_sha256: st
     Raises:
         ConfigError: it was never published, or with another reading configuration, or by a version of tomeflow that
             did not write its parameters down.
+        ContractViolated: its manifest is damaged.
     """
     shelf = storage.join(settings.output, document_id)
     for folder in (shelf, str(quarantine_folder(settings.work_folder, document_id))):
         try:
-            manifest = json.loads(storage.read_bytes(storage.join(folder, MANIFEST)))
+            manifest = read_manifest(folder)
         except FileNotFoundError:
             continue
         if "parameters" not in manifest["run"]:
             raise ConfigError(f"{document_id} was published by an earlier version; run it again first: tomeflow run.")
-        config = DigitizeConfig.model_validate(manifest["run"]["parameters"])
+        config = parse_record(DigitizeConfig.model_validate, manifest["run"]["parameters"], f"the manifest in {folder}")
         if config.reading.sha256 != config_sha256:
             raise ConfigError(
                 f"{document_id} is published with configuration {config.reading.sha256[:12]}, these pages were read "

@@ -15,13 +15,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from data_contracts.errors import ConfigError
+from data_contracts.manifest import MANIFEST
 from data_contracts.verdict import Release, Verdict
+from flows.published import require_whole
 from flows.report import write_report
 from flows.settings import read_settings
 from flows.single_flight import one_run_at_a_time
 from tasks import storage
 from tasks.plan import parse_pages
-from tasks.publish import FILE_NAMES, MANIFEST, move_to_shelf
+from tasks.publish import FILE_NAMES, move_to_shelf, read_manifest
 from tasks.validate import quarantine_folder, read_verdict, record_releases, verdict_fields
 
 LAST_PAGE = 100_000
@@ -33,6 +35,7 @@ def release_pages(output: str, document_id: str, pages: str, why: str, released_
 
     Raises:
         ConfigError: no reason or no name, no such document, or a page that is not in quarantine.
+        ContractViolated: the verdict, or what was kept back or published, is damaged; nothing is released.
         StorageUnavailable: the release cannot be recorded, or the document not be moved to the shelf.
     """
     if not why.strip() or not released_by.strip():
@@ -41,6 +44,8 @@ def release_pages(output: str, document_id: str, pages: str, why: str, released_
     with one_run_at_a_time(work / "locks", document_id):
         verdict = read_verdict(work, document_id)
         numbers = _quarantined(verdict, pages)
+        for place in (str(quarantine_folder(work, document_id)), storage.join(output, document_id)):
+            require_whole(place)
         now = datetime.now(UTC)
         releases = [
             Release(page_number=number, why=why.strip(), released_by=released_by.strip(), released_at=now)
@@ -76,7 +81,7 @@ def _publish_what_may(output: str, work: Path, verdict: Verdict) -> None:
         return
     place = storage.join(shelf, MANIFEST)
     try:
-        manifest = json.loads(storage.read_bytes(place)) | fields
+        manifest = read_manifest(shelf) | fields
     except FileNotFoundError:
         return  # neither kept nor published: the next run publishes
     storage.write_bytes(place, (json.dumps(manifest, ensure_ascii=False, indent=2) + "\n").encode())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import heapq
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -18,15 +17,15 @@ from data_contracts.calibration import predicted_cer
 from data_contracts.config import QualityConfig
 from data_contracts.data_docs import write_data_docs
 from data_contracts.errors import ConfigError, StorageUnavailable
-from data_contracts.jsonl import read_pages
 from data_contracts.page_facts import gather_document_facts, gather_page_facts
 from data_contracts.result import Line, PageResult
 from data_contracts.verdict import Verdict
 from data_contracts.warehouse import EXPORT_FOLDER, open_export
 from flows.line_crops import crop_lines
 from flows.plot_svg import line_plot
+from flows.published import published_manifest, published_pages
 from tasks import storage
-from tasks.publish import FILE_NAMES, MANIFEST
+from tasks.publish import FILE_NAMES, published_digests
 from tasks.validate import QUARANTINE_FOLDER, read_verdict, work_folder_of
 
 REPORT_FILE = "report.html"
@@ -86,35 +85,29 @@ def write_report(folder: Path) -> Path:
 
     Raises:
         ConfigError: ``folder`` holds no document, or one without pages.jsonl.
+        ContractViolated: its manifest, its pages or its verdict are damaged; other files that are, the report names.
         StorageUnavailable: the report cannot be written.
     """
-    manifest, pages_file = _manifest(folder), folder / FILE_NAMES["jsonl"]
-    if not pages_file.is_file():
-        raise ConfigError(f"{folder} has no {pages_file.name}: run again with --format that includes jsonl.")
+    manifest = published_manifest(folder)
+    sweep = _sweep(published_pages(folder, manifest))
     work = work_folder_of(folder)
     verdict = _verdict(work, manifest)
-    sweep = _sweep(read_pages(pages_file))
+    damaged = storage.damaged_files(str(folder), published_digests(manifest))
+    is_pictured = FILE_NAMES["pdf"] in manifest["files"] and FILE_NAMES["pdf"] not in damaged
+    pdf = folder / FILE_NAMES["pdf"] if is_pictured else None
     html = _render(
         manifest=manifest,
         source_name=PurePath(manifest["run"]["source"]).name,
         is_published=folder.parent.name != QUARANTINE_FOLDER,
         verdict=verdict,
         plots=_plots(sweep.figures, _measured(work, manifest), verdict),
-        worst=_with_pictures(folder / FILE_NAMES["pdf"], manifest["selected_pages"], sweep.worst),
+        worst=_with_pictures(pdf, manifest["selected_pages"], sweep.worst),
         helped=sweep.helped,
         helped_count=sweep.helped_count,
-        damaged=_damaged_files(folder, manifest),
+        damaged=damaged,
     )
     storage.write_bytes(str(folder / REPORT_FILE), html.encode())
     return folder / REPORT_FILE
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{folder} holds no published document: name OUT/<document>.") from None
-    return manifest
 
 
 def _verdict(work: Path, manifest: Mapping[str, Any]) -> Verdict | None:
@@ -148,9 +141,11 @@ def _sweep(pages: Iterable[PageResult]) -> Sweep:
     return Sweep(figures, [(page, line) for *_, page, line in ordered], helped, helped_count)
 
 
-def _with_pictures(pdf: Path, selected: list[int], worst: list[tuple[PageResult, Line]]) -> list[WorstLine]:
+def _with_pictures(pdf: Path | None, selected: list[int], worst: list[tuple[PageResult, Line]]) -> list[WorstLine]:
+    """Return the lines with their pictures, as far as ``pdf`` has them: it shows the ``selected`` pages in order."""
     places = {page_number: position for position, page_number in enumerate(selected, start=1)}
-    pictures = crop_lines(pdf, [(places[page.page_number], page, line.box) for page, line in worst])
+    boxes = [(places[page.page_number], page, line.box) for page, line in worst]
+    pictures = crop_lines(pdf, boxes) if pdf else [None] * len(boxes)
     return [WorstLine(page.page_number, line, picture) for (page, line), picture in zip(worst, pictures, strict=True)]
 
 
@@ -198,12 +193,6 @@ def _percent(ratio: float | None) -> float | None:
     return None if ratio is None else 100 * ratio
 
 
-def _damaged_files(folder: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Return the listed files that are missing or not what was written."""
-    files = manifest["files"].items()
-    return [name for name, said in files if not storage.exists_with_sha256(str(folder / name), said["sha256"])]
-
-
 def _render(**fields: Any) -> str:
     import jinja2
 
@@ -217,11 +206,10 @@ def data_docs(folder: Path, target: Path) -> Path:
 
     Raises:
         ConfigError: ``folder`` holds no document, or one without pages.jsonl.
+        ContractViolated: its manifest or its pages are damaged.
     """
-    manifest, pages_file = _manifest(folder), folder / FILE_NAMES["jsonl"]
-    if not pages_file.is_file():
-        raise ConfigError(f"{folder} has no {pages_file.name}: run again with --format that includes jsonl.")
-    facts = gather_page_facts(read_pages(pages_file))
+    manifest = published_manifest(folder)
+    facts = gather_page_facts(published_pages(folder, manifest))
     whole = gather_document_facts(manifest["selected_pages"], facts, {})
     return write_data_docs(target, facts, whole, QualityConfig())
 

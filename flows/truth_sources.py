@@ -15,9 +15,10 @@ from typing import Any
 from data_contracts.config import ReadingConfig
 from data_contracts.document import DocumentRef
 from data_contracts.errors import ConfigError, ModelUnavailable
-from data_contracts.jsonl import read_pages
 from data_contracts.mupdf import mupdf
+from data_contracts.records import parse_record
 from data_contracts.result import PageStatus
+from flows.published import published_pages
 from tasks.ingest import fetch_document
 from tasks.validate import work_folder_of
 
@@ -81,8 +82,9 @@ def read_again(folder: Path, manifest: Mapping[str, Any], language: str) -> Trut
     tesseract = Tesseract(model=language)
     if tesseract.absent_because:
         raise ModelUnavailable(f"{tesseract.absent_because}. Install it (tesseract-ocr), or choose --language.")
-    rotations = {p.page_number: p.rotation for p in read_pages(_pages_file(folder)) if p.status is PageStatus.TEXT}
-    render = ReadingConfig.model_validate(manifest["config"]).render
+    pages = published_pages(folder, manifest)
+    rotations = {page.page_number: page.rotation for page in pages if page.status is PageStatus.TEXT}
+    render = parse_record(ReadingConfig.model_validate, manifest["config"], f"the manifest in {folder}").render
     texts: dict[int, str] = {}
     with PageSource(path, document.kind, render) as source:
         for number, rotation in rotations.items():
@@ -92,13 +94,6 @@ def read_again(folder: Path, manifest: Mapping[str, Any], language: str) -> Trut
     if not texts:
         raise ConfigError(f"no page of {folder.name} has text that a second reader could confirm.")
     return Truth(SECOND_READER, texts, is_estimate=True)
-
-
-def _pages_file(folder: Path) -> Path:
-    path = folder / "pages.jsonl"
-    if not path.is_file():
-        raise ConfigError(f"{folder} has no {path.name}: run again with --format that includes jsonl.")
-    return path
 
 
 def _source(folder: Path, manifest: Mapping[str, Any]) -> tuple[DocumentRef, Path]:

@@ -20,6 +20,7 @@ from data_contracts.document import DocumentRef
 from data_contracts.errors import ContractViolated, StorageUnavailable
 from data_contracts.jsonl import JsonlWriter, read_pages
 from data_contracts.ledger import check_ledger
+from data_contracts.manifest import MANIFEST, MANIFEST_SCHEMA_VERSION, parse_manifest
 from data_contracts.mupdf import mupdf
 from data_contracts.plain_text import PAGE_SEPARATOR, PlainTextWriter
 from data_contracts.result import PageResult
@@ -27,8 +28,6 @@ from data_contracts.searchable_pdf import SearchablePdfWriter
 from data_contracts.source_stamp import require_unchanged
 from tasks import storage
 
-MANIFEST = "manifest.json"
-MANIFEST_SCHEMA_VERSION = 1
 FILE_NAMES: dict[Format, str] = {"txt": "document.txt", "pdf": "document.pdf", "jsonl": "pages.jsonl"}
 
 
@@ -194,14 +193,21 @@ def _stated(manifest: str, field: str) -> Any:
         return ()
 
 
-def published_digests(folder: str) -> dict[str, str]:
-    """Return name -> sha256 of the files that the manifest in ``folder`` lists.
+def read_manifest(folder: str) -> dict[str, Any]:
+    """Return the manifest in ``folder``.
 
     Raises:
-        FileNotFoundError: there is no manifest, so nothing is published there.
+        FileNotFoundError: there is none, so nothing is published there.
+        ContractViolated: it is damaged.
+        StorageUnavailable: it cannot be read.
     """
-    files = json.loads(storage.read_bytes(storage.join(folder, MANIFEST)))["files"]
-    return {name: said["sha256"] for name, said in files.items()}
+    place = storage.join(folder, MANIFEST)
+    return parse_manifest(storage.read_bytes(place), place)
+
+
+def published_digests(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return name -> sha256 of the files that ``manifest`` lists."""
+    return {name: said["sha256"] for name, said in manifest["files"].items()}
 
 
 def move_to_shelf(folder: Path, target: str, manifest_fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,7 +218,6 @@ def move_to_shelf(folder: Path, target: str, manifest_fields: Mapping[str, Any])
         StorageUnavailable: there is no room or no answer.
     """
     with storage.storage_errors(target, "publish in"):
-        written = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        manifest: dict[str, Any] = {**written, **manifest_fields}
+        manifest = {**read_manifest(str(folder)), **manifest_fields}
         _swap_in(folder, target, manifest)
     return manifest

@@ -293,6 +293,11 @@ def exists_with_sha256(uri: str, sha256: str) -> bool:
         return False
 
 
+def damaged_files(folder: str, sha256_of: Mapping[str, str]) -> list[str]:
+    """Return the names of the files in ``folder`` that are missing or not what ``sha256_of`` says."""
+    return [name for name, sha256 in sha256_of.items() if not exists_with_sha256(join(folder, name), sha256)]
+
+
 @dataclass(frozen=True)
 class ListedFile:
     """A file below a folder as its listing shows it. ``version`` changes whenever the content does."""

@@ -15,6 +15,7 @@ from data_contracts.config import QualityConfig, ReadingConfig
 from data_contracts.document import DocumentRef
 from data_contracts.errors import ConfigError, ContractViolated
 from data_contracts.page_facts import gather_document_facts, gather_page_facts
+from data_contracts.records import parse_record
 from data_contracts.result import GateStatus, PageResult, PageTimings
 from data_contracts.suites import evaluate_document, evaluate_pages, evaluate_published
 from data_contracts.verdict import Evaluation, QuarantinedPage, Release, Verdict
@@ -99,9 +100,7 @@ def validate_published(work: Path, verdict: Verdict, folder: str, sha256_of: Map
         ContractViolated: a file is missing or not what was written; the message names all of them.
         StorageUnavailable: the warehouse or the verdict cannot be written.
     """
-    damaged = [
-        name for name, digest in sha256_of.items() if not storage.exists_with_sha256(storage.join(folder, name), digest)
-    ]
+    damaged = storage.damaged_files(folder, sha256_of)
     evaluations = evaluate_published(damaged)
     verdict = verdict.model_copy(update={"evaluations": (*verdict.evaluations, *evaluations)})
     with open_warehouse(work / WAREHOUSE_FILE) as connection:
@@ -179,12 +178,13 @@ def read_verdict(work: Path, document_id: str) -> Verdict:
 
     Raises:
         ConfigError: there is none; the message lists the documents that have one.
+        ContractViolated: it is damaged.
     """
     path = verdict_path(work, document_id)
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in path.parent.glob("*.json"))) or "none"
         raise ConfigError(f"no verdict on a document {document_id!r} below {work}; there are verdicts on: {known}.")
-    return Verdict.model_validate_json(path.read_bytes())
+    return parse_record(Verdict.model_validate_json, storage.read_bytes(str(path)), str(path))
 
 
 def record_releases(work: Path, verdict: Verdict, releases: Sequence[Release]) -> Verdict:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.command import run
+from support.shelf import shelve
 
 from data_contracts.config import ReadingConfig
 from data_contracts.document import DocumentRef, StateRef
@@ -58,10 +59,7 @@ def collected(
     )
     chunk = ChunkResult(pages=tuple(pages), state=STATE)
     collect_document(output / ".tomeflow" / WAREHOUSE_FILE, document(name), ReadingConfig(), record, [(chunk, ())])
-    shelf = output / document(name).document_id
-    shelf.mkdir(exist_ok=True)
-    (shelf / "manifest.json").write_text("{}")
-    return document(name).document_id
+    return shelve(output / document(name).document_id, pages).name
 
 
 def test_each_document_says_what_it_has_and_what_to_do_next(tmp_path: Path) -> None:
