@@ -7,6 +7,7 @@ the words that are still unsure (``rescoring.py``).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,18 +18,18 @@ from data_contracts.result import BlankReason
 from models.compact.blank import why_blank
 from models.compact.ctc_score import CtcHead
 from models.compact.detector import LineDetector
-from models.compact.document_words import DocumentWords
 from models.compact.draft_words import page_words, sure_words
 from models.compact.line_shape import Pixels
 from models.compact.onnx_weights import DETECTOR, RECOGNIZER
 from models.compact.orientation import find_rotation, turn
+from models.compact.page_language import common_words, common_words_sha256, page_language
 from models.compact.page_memory import GEOMETRY, page_block
 from models.compact.recognizer import LineRecognizer
 from models.compact.rescoring import Rescored, WordRescorer
 from models.compact.show_through import lines_of_this_side
 from models.compact.typography import as_printed
 from models.compact.verify import Reading, draft_reading
-from models.compact.weights import LANGUAGES, WEIGHTS_SHA256, load_verifier
+from models.compact.weights import WEIGHTS, load_verifiers
 from models.compact.word_list import load_word_lists
 from models.compact.words import draft_line
 from models.layout import line_directions, reading_order
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.kv import KVBlock
 
-ALGORITHM = "compact-11"
+ALGORITHM = "compact-12"
 """To be raised with every change of this package that can change a reading."""
 NOISE_CONFIDENCE = 0.3
 """Mean posterior below which a line is a pattern in a picture. Of 1,838 lines on 59 pages of the shared books, none
@@ -48,8 +49,9 @@ with three characters or more stood below 0.5, so what is bad but legible has ro
 SHORT_NOISE_CONFIDENCE = 0.5
 SHORT_CHARACTERS = 2
 """The same for one or two characters: there all 86 below 0.5 were specks, stamps and misread ditto marks."""
-DECODER, SECOND_LOOK = "decoder", "second_look"
-"""``Line.read_by`` of a line that the decoder changed, and of one in which the second look changed a word."""
+DECODER, SECOND_LOOK = "decoder_", "second_look"
+"""``Line.read_by`` of a line that the decoder changed, with the language of its weights behind it (``decoder_fr``), and
+of one in which the second look changed a word."""
 
 
 class CompactModel:
@@ -64,7 +66,7 @@ class CompactModel:
         self._detector = LineDetector(config.detector_side_px, config.threads, folder)
         self._recognizer = LineRecognizer(config.threads, folder)
         self._lists = load_word_lists() if config.second_look and config.word_lists else ()
-        self._verifier = load_verifier(self._recognizer.characters, folder) if config.decoder else None
+        self._verifiers = load_verifiers(self._recognizer.characters, folder) if config.decoder else {}
         self._second_look: WordRescorer | None = None
         if config.second_look:
             self._second_look = WordRescorer(CtcHead.load(folder), self._recognizer.characters, self._lists)
@@ -72,9 +74,10 @@ class CompactModel:
     @property
     def fingerprint(self) -> str:
         """Algorithm, device class, dtype of the memory, and the weights and word lists by their sha256."""
-        lists = "".join(f"/{each.sha256}" for each in self._lists)
-        decoder = f"/{WEIGHTS_SHA256}" if self._verifier else ""
-        return f"{ALGORITHM}/cpu/{GEOMETRY.dtype}/{DETECTOR.sha256}/{RECOGNIZER.sha256}{decoder}{lists}"
+        weights = [WEIGHTS[language].sha256 for language in self._verifiers]
+        decoder = [*weights, common_words_sha256()] if weights else []
+        digests = (DETECTOR.sha256, RECOGNIZER.sha256, *decoder, *(each.sha256 for each in self._lists))
+        return "/".join((ALGORITHM, "cpu", str(GEOMETRY.dtype), *digests))
 
     @property
     def geometry(self) -> Geometry:
@@ -120,16 +123,13 @@ class CompactModel:
     def verify(self, page: EncodedPage) -> list[Reading]:
         """Return the decoder's readings of the lines of ``page``, a function of the page; elsewhere the drafts.
 
-        The context of a line is the draft of the line before it, and nothing at the top of a page.
+        The weights are those of the language that the page's sure words show; without any, drafts stand. The context
+        of a line is the draft of the line before it, and nothing at the top of a page.
         """
-        if self._verifier is None or not self._is_in_its_language(page):
+        language = page_language(sure_words(page_words(page.lines, self.characters)), common_words())
+        if language is None or language not in self._verifiers:
             return [draft_reading(line) for line in page.lines]
-        return self._verifier.read_lines(page.lines)
-
-    def _is_in_its_language(self, page: EncodedPage) -> bool:
-        """Tell whether the sure words of ``page`` show a language in which the decoder was found worth it."""
-        lists = [each for each in load_word_lists() if each.name in LANGUAGES]
-        return bool(DocumentWords().written_in(sure_words(page_words(page.lines, self.characters)), lists))
+        return [replace(reading, weights=language) for reading in self._verifiers[language].read_lines(page.lines)]
 
     def write(self, page: EncodedPage, readings: Sequence[Reading], context: AttentionContext) -> Decoding:
         """Return ``readings`` of the lines of ``page`` as text, after the second look."""
@@ -145,7 +145,7 @@ class CompactModel:
             if line is not None:
                 doubts.append(1 - line.confidence)
                 changed = not np.array_equal(verified[index].draft_ids, page.lines[index].draft_ids)
-                read_by = DECODER if changed else line.read_by
+                read_by = DECODER + readings[index].weights if changed else line.read_by
                 read_by = SECOND_LOOK if index in looked.changed_lines else read_by
                 helped_by = looked.helping_pages(index)
                 lines.append(line.model_copy(update={"read_by": read_by, "helped_by_pages": helped_by}))

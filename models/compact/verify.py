@@ -57,7 +57,7 @@ class VerifierCaution:
 class Reading:
     """What a line says: ``ids``, ``confidence`` and ``frames`` of its characters [characters].
 
-    ``passes`` of the decoder, 0 where the draft was kept without one.
+    ``passes`` of the decoder, 0 where the draft was kept without one; ``weights``: the language of those that read it.
     """
 
     ids: npt.NDArray[np.int32]
@@ -66,6 +66,7 @@ class Reading:
     changed: bool
     why: Why
     passes: int = 0
+    weights: str = ""
 
     def as_line(self, line: EncodedLine) -> EncodedLine:
         """Return ``line`` with this reading as its draft, for whatever works on drafts."""

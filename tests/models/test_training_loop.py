@@ -11,7 +11,7 @@ import pytest
 import torch
 from support.drafted_lines import ALPHABET, drafted_line, small_head
 
-from models.compact.decoder import END_CLASS, CompactDecoder, DecoderShape
+from models.compact.decoder import END_CLASS, CompactDecoder, DecoderShape, save_weights
 from models.compact.line_batch import SPACE_CLASS
 from models.compact.training import lessons, shards, train
 from models.compact.training.align import align
@@ -179,8 +179,24 @@ def test_a_run_keeps_curves_and_a_checkpoint_and_stops_at_its_last_step(
     assert len((tmp_path / "validation.csv").read_text().splitlines()) == 3
 
 
+def test_a_training_that_begins_with_weights_has_them_learns_from_there_and_at_a_lower_rate(
+    small_training: train.Training, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        small_training.learn(lesson())
+    save_weights(small_training.model, tmp_path / "first.safetensors", "first")
+    second = train.Training(small_head(), 200, tmp_path / "first.safetensors")
+    taken = [value.detach().clone() for value in second.model.parameters()]
+    for one, other in zip(small_training.model.parameters(), taken, strict=True):
+        torch.testing.assert_close(one.detach(), other, atol=1e-3, rtol=1e-3)  # kept in half precision
+    second.learn(lesson())
+    assert second.step == 1
+    assert any(not torch.equal(one, other) for one, other in zip(second.model.parameters(), taken, strict=True))
+    assert second.optimizer.param_groups[0]["lr"] < small_training.optimizer.param_groups[0]["lr"]
+
+
 def test_the_learning_rate_rises_and_falls_by_step() -> None:
-    rates = [train._rate(step, 1000) for step in range(1000)]
+    rates = [train._rate(step, 1000, train.RATE) for step in range(1000)]
     assert rates[0] < rates[50] < max(rates) <= train.RATE
     assert rates[-1] == pytest.approx(train.LAST_RATE, rel=0.01)
 

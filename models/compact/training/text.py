@@ -170,6 +170,11 @@ class Corpus:
         self._alphabet = sorted({c for p in self._paragraphs for c in p if c >= "\u3400"})
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """All paragraphs."""
+        return tuple(self._paragraphs)
+
+    @property
     def paragraphs(self) -> int:
         """How many paragraphs there are."""
         return len(self._paragraphs)

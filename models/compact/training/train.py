@@ -1,7 +1,8 @@
 """Trains the decoder on whatever generated documents exist: ``python -m models.compact.training.train --steps N``.
 
 Stops after ``--minutes`` or at the last step, and goes on from its checkpoint when started again: weights, averaged
-weights, optimiser, step, random state. Curves are kept as CSV.
+weights, optimiser, step, random state. Curves are kept as CSV. ``--from`` begins with the weights of another training,
+as those of a second language do with the first's: eyes, alphabet and scanning damage are the same.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import copy
 import csv
+import hashlib
 import math
 import time
 from collections.abc import Sequence
@@ -19,11 +21,21 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from models.compact.decoder import END_CLASS, CompactDecoder, DecoderShape, FrozenHead, WordTokens, save_weights
+from models.compact.decoder import (
+    END_CLASS,
+    CompactDecoder,
+    DecoderShape,
+    FrozenHead,
+    WordTokens,
+    load_weights,
+    save_weights,
+)
 from models.compact.training import lessons, shards
 from models.compact.training.lessons import PADDING, Lesson
 
 RATE, LAST_RATE, WARM_UP_STEPS = 1e-3, 2e-5, 100
+WARM_RATE = 3e-4
+"""Highest rate of a training that begins with another's weights: what they know is to be kept."""
 DECAY, CLIP, EMA = 0.02, 1.0, 0.998
 POINTER_WEIGHT, LATE_POINTER_WEIGHT = 0.3, 0.1
 RECALL_WEIGHT = 0.2
@@ -93,12 +105,13 @@ def _recall_loss(recall: torch.Tensor, lesson: Lesson) -> torch.Tensor:
 class Training:
     """Model, averaged model, optimiser and random state; everything that a checkpoint holds."""
 
-    def __init__(self, head: FrozenHead, steps: int) -> None:
-        """Begin at step 0 of ``steps``."""
+    def __init__(self, head: FrozenHead, steps: int, begin_with: Path | None = None) -> None:
+        """Begin at step 0 of ``steps``, with the weights in the file ``begin_with`` or with random ones."""
         torch.manual_seed(SEED)
-        self.model = CompactDecoder(DecoderShape(), head)
+        self.rate = WARM_RATE if begin_with else RATE
+        self.model = _loaded(begin_with, head) if begin_with else CompactDecoder(DecoderShape(), head)
         self.average = copy.deepcopy(self.model).eval().requires_grad_(False)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=DECAY)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.rate, betas=(0.9, 0.98), weight_decay=DECAY)
         self.rng = np.random.default_rng(SEED)
         self.step, self.steps, self.characters, self.seconds = 0, steps, 0, 0.0
 
@@ -107,7 +120,7 @@ class Training:
         started = time.monotonic()
         part = self.step / self.steps
         for group in self.optimizer.param_groups:
-            group["lr"] = _rate(self.step, self.steps)
+            group["lr"] = _rate(self.step, self.steps, self.rate)
         weight = POINTER_WEIGHT if part < LATE_SHARE else LATE_POINTER_WEIGHT
         loss = losses(self.model.train(), lesson, weight, own_mistakes=part > OWN_MISTAKES_SHARE)
         self.optimizer.zero_grad()
@@ -171,10 +184,14 @@ def validate(model: CompactDecoder, documents: Sequence[shards.Document]) -> tup
     return summed / total, right / total
 
 
-def _rate(step: int, steps: int) -> float:
+def _loaded(path: Path, head: FrozenHead) -> CompactDecoder:
+    return load_weights(path, hashlib.sha256(path.read_bytes()).hexdigest(), head).requires_grad_(True)
+
+
+def _rate(step: int, steps: int, highest: float) -> float:
     if step < WARM_UP_STEPS:
-        return RATE * (step + 1) / WARM_UP_STEPS
-    return LAST_RATE + (RATE - LAST_RATE) * 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps)))
+        return highest * (step + 1) / WARM_UP_STEPS
+    return LAST_RATE + (highest - LAST_RATE) * 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps)))
 
 
 def _next_lesson(training: Training, folder: Path, frequent: Sequence[int]) -> Lesson | None:
@@ -215,10 +232,11 @@ def main() -> None:
     parser.add_argument("--curves", type=Path, default=Path(__file__).parent / "curves")
     parser.add_argument("--steps", type=int, default=20_000, help="steps of the whole schedule")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long; start again to go on")
+    parser.add_argument("--from", dest="begin_with", type=Path, metavar="WEIGHTS", help="begin with these weights")
     parser.add_argument("--export", type=Path, help="write the averaged weights there at the end")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    training = Training(FrozenHead.load(), options.steps)
+    training = Training(FrozenHead.load(), options.steps, options.begin_with)
     checkpoint = options.cache / "checkpoint.pt"
     if checkpoint.exists():
         training.restore(checkpoint)
