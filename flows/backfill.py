@@ -32,7 +32,7 @@ from data_contracts.backfill import (
 from data_contracts.config import ReadingConfig
 from data_contracts.errors import BatchFailed, ConfigError, ContractViolated, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport, PageStatus
-from data_contracts.warehouse import WAREHOUSE_FILE, open_warehouse
+from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
 from flows.digitize import digitize_document
 from flows.outcome import ended
 from flows.plain_errors import log_known_errors_plainly
@@ -106,6 +106,7 @@ def backfill(
         _backfill_document(settings, list(group), overrides or {}, cascade=cascade, why=why)
         for _, group in groupby(found, key=lambda page: page.document_id)
     ]
+    export_warehouse(settings.work_folder / WAREHOUSE_FILE, settings.work_folder / EXPORT_FOLDER)  # with every attempt
     codes = {report.exit_code for report in done} - {0}
     exit_code = (codes.pop() if len(codes) == 1 else BatchFailed.exit_code) if codes else 0
     told = [

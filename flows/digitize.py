@@ -33,6 +33,7 @@ from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, 
 from data_contracts.scan_digest import scan_digests
 from data_contracts.source_stamp import require_unchanged
 from data_contracts.verdict import Verdict
+from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse
 from flows.artifacts import collection_run_name, is_watched, run_name, show_result, shown_in_the_ui
 from flows.chunks import ChunkSteps
 from flows.limits import WAREHOUSE_WRITER, gpu_slot, slot
@@ -187,7 +188,7 @@ def digitize_document(
         timings = [checkpoint.timings for checkpoint in checkpoints]
         rows = zip(map(patches.mark_stale, chunks()), timings, strict=True)
         with slot(WAREHOUSE_WRITER):
-            collect.collect_document(work / "warehouse.duckdb", document, config.reading, run, rows)
+            collect.collect_document(work / WAREHOUSE_FILE, document, config.reading, run, rows)
         judged = (document, local_path, config, run, selected, work, chunks, timings)
         verdict = _validate(*judged) if config.quality.gate else None
         root = validate.publish_root(output, work, verdict) if verdict else output
@@ -289,6 +290,8 @@ def _check_and_report(folder: str, config: DigitizeConfig, work: Path, verdict: 
     if verdict:
         digests = publish.published_digests(publish.read_manifest(folder))
         verdict = validate.validate_published(work, verdict, folder, digests)
+    else:
+        export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)  # the gate does so each time it judges
     local_folder = storage.local_path(folder)
     if local_folder and "jsonl" in config.formats and (verdict or is_watched()):
         write_report(local_folder)

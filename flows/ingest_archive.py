@@ -15,15 +15,17 @@ from prefect.runtime import flow_run
 from data_contracts.archive import ArchiveObject, ArchiveReport, ArchiveStatus, read_archive, record_objects, report_on
 from data_contracts.config import DigitizeConfig
 from data_contracts.document import shown_name
-from data_contracts.errors import NotADocument, PageFailed, TomeflowError
+from data_contracts.errors import ContractViolated, NotADocument, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport
-from data_contracts.warehouse import WAREHOUSE_FILE, open_warehouse
+from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
 from flows.digitize import DEFAULT_CONFIG, digitize_document, side_by_side
 from flows.outcome import archive_ended
 from flows.plain_errors import log_known_errors_plainly
 from flows.settings import read_settings
 from flows.single_flight import one_run_at_a_time
-from tasks import ingest, scan
+from tasks import ingest, scan, storage
+from tasks.publish import is_published
+from tasks.validate import quarantine_folder
 
 logger = logging.getLogger("tomeflow.ingest")
 log_known_errors_plainly()
@@ -38,7 +40,8 @@ def ingest_archive(
 ) -> ArchiveReport:
     """Digitize what is new or changed below ``prefix``, side by side; one that fails never stops another.
 
-    A second ingestion into the same ``output`` waits for the first. The run has failed if a document failed in it.
+    What was published or kept back and is not there any more is made anew from its checkpoints. A second ingestion into
+    the same ``output`` waits for the first. The run has failed if a document failed in it.
 
     Args:
         prefix: folder, or ``s3://`` prefix, with PDFs, images and folders of page images at any depth.
@@ -56,6 +59,7 @@ def ingest_archive(
         items = scan.scan_archive(prefix, output)
         ingestion = _Ingestion(prefix.rstrip("/"), output, config, retry_failed, str(flow_run.id))
         seen = side_by_side(ingestion.take, items)
+        export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)  # with how the last ones ended
     report = report_on(ingestion.prefix, seen, scan.names_gone(list(ingestion.known), items), ingestion.run_id)
     return archive_ended(report, ingestion.run_id, output)
 
@@ -77,9 +81,11 @@ class _Ingestion:
     def take(self, item: scan.ArchiveItem) -> ArchiveObject:
         """Return how ``item`` ended: earlier, if it has not changed since, or now."""
         earlier = self.known.get(item.name)
-        if earlier is not None and earlier.version == item.version and not self._is_due(earlier):
-            return self._given_up(earlier) if earlier.status is ArchiveStatus.READING else earlier
-        tried = earlier.attempts if earlier is not None and earlier.version == item.version else 0
+        tried = 0
+        if earlier is not None and earlier.version == item.version:
+            if not self._is_due(earlier):
+                return self._given_up(earlier) if earlier.status is ArchiveStatus.READING else earlier
+            tried = earlier.attempts if earlier.status is not ArchiveStatus.PUBLISHED else 0
         started = ArchiveObject(
             prefix=self.prefix,
             name=item.name,
@@ -104,9 +110,20 @@ class _Ingestion:
 
     def _is_due(self, earlier: ArchiveObject) -> bool:
         """Return whether an unchanged object is to be tried again."""
-        if earlier.status is ArchiveStatus.FAILED:
-            return self._retry_failed or (earlier.retryable and earlier.attempts < MAX_ATTEMPTS)
-        return earlier.status is ArchiveStatus.READING and (self._retry_failed or earlier.attempts < MAX_ATTEMPTS)
+        if earlier.status is ArchiveStatus.PUBLISHED:
+            return self._is_lost(earlier)
+        if earlier.status is ArchiveStatus.NOT_A_DOCUMENT:
+            return False
+        may_end_otherwise = earlier.status is ArchiveStatus.READING or earlier.retryable or self._is_lost(earlier)
+        return self._retry_failed or (may_end_otherwise and earlier.attempts < MAX_ATTEMPTS)
+
+    def _is_lost(self, earlier: ArchiveObject) -> bool:
+        """Return whether what was published or kept back of an object is gone, or not whole."""
+        name = earlier.document_id or ""
+        if earlier.status is ArchiveStatus.PUBLISHED:
+            return not is_published(storage.join(self._output, name))
+        was_kept_back = bool(name) and earlier.exit_code == ContractViolated.exit_code
+        return was_kept_back and not is_published(str(quarantine_folder(self._work, name)))
 
     def _given_up(self, earlier: ArchiveObject) -> ArchiveObject:
         """Return an object at which the process was killed every time, as failed."""
@@ -123,7 +140,8 @@ class _Ingestion:
                 raise NotADocument(f"{item.name}: {reason}.")
             return started.model_copy(update={"status": ArchiveStatus.NOT_A_DOCUMENT, "reason": reason})
         document, _ = ingest.fetch_document(item.uri, self._work / "spool")
-        if earlier and earlier.status is ArchiveStatus.PUBLISHED and earlier.sha256 == document.sha256:
+        was_published = earlier and earlier.status is ArchiveStatus.PUBLISHED and earlier.sha256 == document.sha256
+        if earlier and was_published and not self._is_lost(earlier):
             return earlier.model_copy(update={"version": item.version})  # touched, not changed
         report = digitize_document(item.uri, self._output, self._config)
         reason, exit_code = _what_is_missing(report)

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from data_contracts.errors import ConfigError, ContractViolated, StorageUnavailable
+from data_contracts.errors import ConfigError, StorageUnavailable
 from data_contracts.result import GateStatus
 from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, is_begun, open_export, open_warehouse
 from flows.query import as_table
 from flows.settings import Settings, read_settings
 from tasks import storage
 from tasks.plan import spell_pages
-from tasks.publish import read_manifest
+from tasks.publish import is_published
 from tasks.validate import quarantine_folder
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def _begun(settings: Settings, name: str) -> DocumentStatus:
     return DocumentStatus(
         document_id=name,
         is_running=_is_held(settings.work_folder / "locks" / f"{name}.lock"),
-        is_published=_holds_a_document(storage.join(settings.output, name)),
-        in_quarantine=_holds_a_document(str(quarantine_folder(settings.work_folder, name))),
+        is_published=is_published(storage.join(settings.output, name)),
+        in_quarantine=is_published(str(quarantine_folder(settings.work_folder, name))),
     )
 
 
@@ -189,15 +189,6 @@ def _is_held(lock: Path) -> bool:
     except BlockingIOError:
         return True
     return False
-
-
-def _holds_a_document(folder: str) -> bool:
-    """Return whether ``folder`` has a manifest that can be read: without one nothing in it counts as published."""
-    try:
-        read_manifest(folder)
-    except (FileNotFoundError, ContractViolated):
-        return False
-    return True
 
 
 def main(options: argparse.Namespace) -> int:

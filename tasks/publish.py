@@ -205,6 +205,20 @@ def read_manifest(folder: str) -> dict[str, Any]:
     return parse_manifest(storage.read_bytes(place), place)
 
 
+def is_published(folder: str) -> bool:
+    """Return whether ``folder`` has a manifest that can be read, and every file that it lists, by size: for a look.
+
+    Raises:
+        StorageUnavailable: the folder cannot be listed.
+    """
+    try:
+        files = read_manifest(folder)["files"]
+        sizes = {file.name: file.size_bytes for file in storage.list_files(folder)}
+    except (FileNotFoundError, ContractViolated):
+        return False
+    return all(sizes.get(name) == said["size_bytes"] for name, said in files.items())
+
+
 def published_digests(manifest: Mapping[str, Any]) -> dict[str, str]:
     """Return name -> sha256 of the files that ``manifest`` lists."""
     return {name: said["sha256"] for name, said in manifest["files"].items()}

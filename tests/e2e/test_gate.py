@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from support.command import run
 
 from data_contracts.mupdf import mupdf
 from data_contracts.verdict import Verdict
+from flows.query import run_query
 from flows.sample import write_sample
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow]
@@ -69,6 +71,24 @@ def test_a_sound_book_passes_and_a_faulty_one_is_kept_back(tmp_path: Path) -> No
     assert verdict_of(out, passed["id"]).failing_pages == ()
     assert (out / passed["id"] / "report.html").exists()
     check_faults(out, done.stderr, "faulty", {(BLANK,): {4}, DOUBLED: {9}, (SWAPPED,): {13, 14}})
+    made = files_of(out)
+
+    shutil.rmtree(out / ".tomeflow" / "quarantine")
+    (out / passed["id"] / "document.pdf").write_bytes(b"damaged")
+    (out / passed["id"] / "manifest.json").write_text("{")
+    (out / ".tomeflow" / "verdicts" / f"{passed['id']}.json").write_text("{")
+    again = run("run", sound, faulty, "-o", out, "--gate", "--json")
+    assert again.returncode == CONTRACT_VIOLATED, again.stderr
+    assert files_of(out) == made, "what was lost or damaged is there again, from the checkpoints"
+
+
+def files_of(output: Path) -> dict[str, bytes]:
+    """Return what was published and kept back, but for what tells of the run itself."""
+    return {
+        f"{path.parent.name}/{path.name}": path.read_bytes()
+        for path in (*output.glob("*/*.*"), *output.glob(".tomeflow/quarantine/*/*.*"))
+        if path.name in ("document.txt", "document.pdf", "pages.jsonl")
+    }
 
 
 @pytest.mark.slow
@@ -86,3 +106,4 @@ def test_without_the_gate_everything_is_published(tmp_path: Path) -> None:
     done = run("run", sound, "-o", tmp_path / "out", "--no-gate", "--json")
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "out" / ".tomeflow" / "verdicts").exists()
+    assert run_query(tmp_path / "out", "SELECT count(*) FROM pages")[1] == [(1,)]

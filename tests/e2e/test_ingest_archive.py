@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -18,6 +19,7 @@ from support.command import RUN_TIMEOUT_S, command, run
 from support.short_pages import short_page, short_pdf, three_lines
 
 from flows.prefect_server import prefect_api
+from flows.query import run_query
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 
@@ -93,16 +95,22 @@ def test_thirty_documents_three_bad_killed_run_again_and_one_changed(
         untouched = [path for path, stamp in before.items() if after[path] == stamp]
         assert len(untouched) >= len(before) - 2
 
+        lost = next(path for path in untouched if not path.parent.name.startswith("letter4-"))
+        shutil.rmtree(lost.parent)
         archive("box 1/letter4.pdf", short_pdf(tmp_path / "made.pdf", [300]).read_bytes())
         archive("box 2/letter5.pdf", content_of("box 2/letter5.pdf", s3_endpoint, s3_bucket))
         two = [subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in "ab"]
         outcomes = [json.loads(process.communicate(timeout=RUN_TIMEOUT_S)[0]) for process in two]
     assert [process.returncode for process in two] == [3, 3], "the archive still has three bad documents"
-    assert sorted(outcome["published"] for outcome in outcomes) == [0, 1], "one waits, then finds everything done"
+    assert sorted(outcome["published"] for outcome in outcomes) == [0, 2], "one waits, then finds everything done"
     assert [outcome["failed"] for outcome in outcomes] == [3, 3]
     assert all(
         seen["attempts"] == 1 for outcome in outcomes for seen in outcome["objects"] if seen["status"] == "failed"
     )
     changed = {path for path, stamp in manifests(output).items() if after.get(path) != stamp}
+    assert lost in changed, "what was lost is there again"
+    changed.remove(lost)
     assert len(changed) == 1
+    statuses = run_query(output, "SELECT status, count(*) FROM archive_objects GROUP BY ALL ORDER BY ALL")[1]
+    assert statuses == [("failed", len(BAD)), ("not_a_document", 1), ("published", GOOD_FILES + FOLDERS)]
     assert "as page 300 tells" in changed.pop().with_name("document.txt").read_text()

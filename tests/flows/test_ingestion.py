@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.readings import blank_page
+from support.shelf import shelve
 from support.sources import scanned_pdf
 
 from data_contracts.archive import ArchiveObject, ArchiveStatus, read_archive, record_objects, report_on
@@ -88,9 +90,33 @@ def test_a_document_that_was_touched_but_not_changed_is_unchanged(archive: Archi
     from tasks.ingest import fetch_document
 
     sha256 = fetch_document(str(path), path.parent / "spool")[0].sha256
-    archive.remember(status=ArchiveStatus.PUBLISHED, sha256=sha256, run_id="earlier", exit_code=0, reason=None)
+    archive.remember(
+        status=ArchiveStatus.PUBLISHED, sha256=sha256, document_id="book", run_id="earlier", exit_code=0, reason=None
+    )
+    shelve(Path(archive.output) / "book", [blank_page(1)])
     seen = archive.take(archive.item())
     assert (seen.status, seen.run_id, seen.version) == (ArchiveStatus.PUBLISHED, "earlier", archive.item().version)
+
+
+@pytest.mark.parametrize(
+    ("remembered", "place"),
+    [
+        ({"status": ArchiveStatus.PUBLISHED, "exit_code": 0}, "book"),
+        ({"status": ArchiveStatus.FAILED, "exit_code": 40}, ".tomeflow/quarantine/book"),
+    ],
+    ids=["published", "kept back"],
+)
+@pytest.mark.parametrize("lost", ["manifest.json", "pages.jsonl"])
+def test_a_document_whose_folder_was_lost_is_tried_again(
+    archive: Archive, remembered: dict[str, object], place: str, lost: str
+) -> None:
+    (Path(archive.prefix) / "cut.pdf").write_bytes(b"%PDF-1.7 cut")  # so that a new attempt ends at once
+    archive.take(archive.item())
+    archive.remember(**remembered, document_id="book", run_id="earlier", retryable=False)
+    folder = shelve(Path(archive.output) / place, [blank_page(1)])
+    assert archive.take(archive.item()).run_id == "earlier", "it is there"
+    (folder / lost).unlink()
+    assert archive.take(archive.item()).run_id == "run 3"
 
 
 def test_the_report_counts_and_its_exit_code_is_that_of_the_archive(archive: Archive) -> None:
