@@ -41,7 +41,7 @@ def features_bytes(pages: Iterable[EncodedPage | FailedPage]) -> bytes:
 
 
 def read_features(data: bytes) -> Iterator[EncodedPage | FailedPage]:
-    """Yield the pages of :func:`features_bytes`, one at a time.
+    """Yield the pages of :func:`features_bytes`, one at a time, holding those to come.
 
     Raises:
         BrokenChecksum: the bytes are not such a file.
@@ -52,6 +52,7 @@ def read_features(data: bytes) -> Iterator[EncodedPage | FailedPage]:
         index = json.loads(json.loads(data[8 : 8 + header_bytes])["__metadata__"][_METADATA_KEY])
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise BrokenChecksum(f"the features file is damaged ({error}); run again, it is made anew") from error
+    del data  # tensors are copies; a chunk is tens of megabytes, and each page is let go once it is read
     for entry in index:
         yield FailedPage(**entry["failed"]) if "failed" in entry else _page(entry["page"], tensors)
 
@@ -81,8 +82,8 @@ def _page(metadata: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]) ->
     import torch
 
     number = metadata["page_number"]
-    features = tensors.get(f"{number}/features")
-    arrays = {name: tensors.get(f"{number}/{name}") for name in _LINE_ARRAYS}
+    features = tensors.pop(f"{number}/features", None)
+    arrays = {name: tensors.pop(f"{number}/{name}", None) for name in _LINE_ARRAYS}
     lines = []
     frame = character = 0
     for line in metadata["lines"]:
