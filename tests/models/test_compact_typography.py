@@ -69,6 +69,11 @@ def test_the_last_letter_of_a_word_is_never_a_long_s() -> None:
     assert places == [[0, 5, 8, 11, 23], [10, 41], [], []]
 
 
+def test_a_chinese_one_among_latin_letters_is_a_dash() -> None:
+    assert printed("一14一", "the reign of kings") == ["—14—", "the reign of kings"]
+    assert printed("一14一", "王國") == ["一14一", "王國"]
+
+
 def test_posteriors_and_frames_stay_with_their_characters() -> None:
     line = drafted_line("done ; 17oo")
     (read,) = as_printed([line], CHARACTERS)
