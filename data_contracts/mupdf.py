@@ -30,6 +30,25 @@ def mupdf() -> Iterator[Any]:
             pymupdf.TOOLS.reset_mupdf_warnings()
 
 
+def load_page(document: Any, page_index: int) -> Any:
+    """Return a page of an open PDF as viewers show it: the whole MediaBox where the CropBox leaves nothing of it.
+
+    MuPDF would show such a page white. The open document is changed; whoever saves it saves the page as it is read.
+    """
+    page = document.load_page(page_index)
+    low_level = sys.modules["pymupdf"].mupdf
+    page_object = low_level.pdf_page_from_fz_page(page.this).obj()
+    media_box, crop_box = (
+        low_level.pdf_dict_get_inheritable(page_object, name)
+        for name in (low_level.PDF_ENUM_NAME_MediaBox, low_level.PDF_ENUM_NAME_CropBox)
+    )
+    whole = low_level.pdf_to_rect(media_box)
+    shown = low_level.fz_intersect_rect(whole, low_level.pdf_to_rect(crop_box))
+    if low_level.pdf_is_array(crop_box) and low_level.fz_is_empty_rect(shown) and not low_level.fz_is_empty_rect(whole):
+        low_level.pdf_dict_put_rect(page_object, low_level.PDF_ENUM_NAME_CropBox, whole)
+    return page
+
+
 def _import_without_layout_models() -> Any:
     """Import PyMuPDF 2, which would load three neural networks for tables and layout if it found them.
 

@@ -132,13 +132,29 @@ def _frames_in_folder(path: Path) -> int:
 
 def _frame_count(path: Path) -> int:
     with open_image(path) as image:
-        if image.format != "TIFF":
-            return 1
-        try:
-            return int(getattr(image, "n_frames", 1))
-        except (OSError, ValueError, SyntaxError, TypeError, KeyError, EOFError, struct.error) as error:
-            # the next frame lies behind the cut; Pillow fails with whatever it missed first
-            raise _damaged(path, "its pages cannot be counted", error) from error
+        return count_frames(image, path)
+
+
+def count_frames(image: Image, path: Path) -> int:
+    """Return how many pages the open ``image`` of the file at ``path`` has; it shows the same one as before.
+
+    Raises:
+        UnreadableDocument: not all of them can be found.
+    """
+    if image.format != "TIFF":
+        return 1
+    shown = image.tell()
+    try:
+        count = int(getattr(image, "n_frames", 1))
+        image.seek(count - 1)
+        next_frame = image.tag_v2.next  # type: ignore[attr-defined]
+        image.seek(shown)
+    except (OSError, ValueError, SyntaxError, TypeError, KeyError, EOFError, struct.error) as error:
+        # the next frame lies behind the cut; Pillow fails with whatever it missed first
+        raise _damaged(path, "its pages cannot be counted", error) from error
+    if next_frame:  # Pillow ends where the chain of frames comes back to one of them
+        raise _damaged(path, "its pages cannot be counted", f"page {count} is followed by an earlier one")
+    return count
 
 
 def open_image(path: Path) -> Image:
@@ -156,7 +172,7 @@ def open_image(path: Path) -> Image:
         raise _damaged(path, "cannot be opened", error) from error
 
 
-def _damaged(path: Path, what: str, error: Exception) -> UnreadableDocument:
+def _damaged(path: Path, what: str, error: object) -> UnreadableDocument:
     return UnreadableDocument(
         f"{shown_name(path.name)} looks like {file_kind(path) or 'no image'} but {what} ({error}). "
         "It is damaged or cut off: get it again from its source, or leave it out."

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from data_contracts import glyphless_font
 from data_contracts.embedded_image import add_image_page
 from data_contracts.errors import ContractViolated, RenderFailed, UnreadableDocument
-from data_contracts.mupdf import POINTS_PER_INCH, mupdf
+from data_contracts.mupdf import POINTS_PER_INCH, load_page, mupdf
 from data_contracts.page_images import Frame, frames_of
 from data_contracts.result import PageResult, PageStatus
 from data_contracts.text_layer import FONT_RESOURCE, Affine, content_stream, planes_of
@@ -100,7 +100,7 @@ class SearchablePdfWriter:
             _add_source_page(document, self._frames[index], page)
         if not page.lines:
             return
-        pdf_page = document.load_page(index)
+        pdf_page = load_page(document, index)
         if self._frames is None and _has_own_text(pdf_page, page):
             self.own_text_pages.append(page.page_number)
             return

@@ -15,7 +15,7 @@ from typing import Any
 from data_contracts.config import ReadingConfig
 from data_contracts.document import DocumentRef
 from data_contracts.errors import ConfigError, ModelUnavailable
-from data_contracts.mupdf import mupdf
+from data_contracts.mupdf import load_page, mupdf
 from data_contracts.records import parse_record
 from data_contracts.result import PageStatus
 from flows.published import published_pages
@@ -48,7 +48,7 @@ def read_text_layer(folder: Path, manifest: Mapping[str, Any]) -> Truth:
     if document.kind != "pdf":
         raise ConfigError(f"{document.uri} is no PDF, so it has no text of its own: name a folder with --truth.")
     with mupdf() as pymupdf, pymupdf.open(path, filetype="pdf") as pdf:
-        texts = {number: _visible_text(pdf[number - 1]) for number in manifest["selected_pages"]}
+        texts = {number: _visible_text(load_page(pdf, number - 1)) for number in manifest["selected_pages"]}
     shown = {number: text for number, text in texts.items() if text.strip()}
     if not shown:
         raise ConfigError(

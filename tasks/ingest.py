@@ -22,6 +22,10 @@ from tasks import spool, storage
 
 LOGGER = logging.getLogger("tomeflow.ingest")
 
+PDF_END, PDF_TAIL_BYTES = b"%%EOF", 1024
+"""The mark at the end of a PDF, and how far from the end readers accept it."""
+
+CUT_OFF = f"It seems to be cut off: {PDF_END.decode()}, with which a PDF ends, is not there."
 GET_IT_AGAIN = "Get the file again from its source, or try to repair it (qpdf damaged.pdf repaired.pdf)."
 
 
@@ -126,6 +130,10 @@ def _pdf_page_count(path: Path) -> int:
                         f"{path.name} decrypted.pdf, then digitize decrypted.pdf."
                     )
                 page_count = int(document.page_count)
+                if not page_count and _is_cut_off(path):
+                    raise UnreadableDocument(
+                        f"{path.name} is a PDF of which no page is found. {CUT_OFF} {GET_IT_AGAIN}"
+                    )
                 if not page_count:
                     raise EmptyDocument(f"{path.name} is a PDF without pages. {GET_IT_AGAIN}")
                 _check_that_a_page_opens(document, page_count, path.name)
@@ -133,7 +141,15 @@ def _pdf_page_count(path: Path) -> int:
         except TomeflowError:
             raise
         except Exception as error:  # MuPDF's errors share no class below this one
-            raise UnreadableDocument(f"{path.name} is a PDF too damaged to open ({error}). {GET_IT_AGAIN}") from error
+            hint = f"{CUT_OFF} {GET_IT_AGAIN}" if _is_cut_off(path) else GET_IT_AGAIN
+            raise UnreadableDocument(f"{path.name} is a PDF too damaged to open ({error}). {hint}") from error
+
+
+def _is_cut_off(path: Path) -> bool:
+    """Return whether a PDF lacks the mark that every PDF ends with."""
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - PDF_TAIL_BYTES, 0))
+        return PDF_END not in file.read()
 
 
 def _check_that_a_page_opens(document: Any, page_count: int, name: str) -> None:

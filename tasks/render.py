@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from data_contracts.config import RenderConfig
 from data_contracts.errors import RenderFailed, TomeflowError, page_context
-from data_contracts.mupdf import POINTS_PER_INCH, mupdf
+from data_contracts.mupdf import POINTS_PER_INCH, load_page, mupdf
 from data_contracts.page_images import (
     Frame,
     check_size,
+    count_frames,
     eight_bits,
     frames_of,
     open_image,
@@ -116,7 +117,7 @@ class PageSource:
                 self._document = pymupdf.open(self._path, filetype="pdf")
                 self._rendered_pages = 0
             self._rendered_pages += 1
-            page = self._document.load_page(page_number - 1)
+            page = load_page(self._document, page_number - 1)
             dpi = _capped(
                 self._config.dpi or page_dpi(page), page.rect.width, page.rect.height, self._config.max_page_megapixels
             )
@@ -157,6 +158,7 @@ class PageSource:
             if self._image is not None:
                 self._image.close()
             self._image, self._image_path = open_image(frame.path), frame.path
+            count_frames(self._image, frame.path)  # in a folder, a file whose frames cannot be counted is one page
         self._image.seek(frame.index)
         return self._image
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +19,9 @@ from typing import IO, Any
 from uuid import uuid4
 
 from data_contracts.errors import BrokenChecksum, ConfigError, StorageUnavailable, TomeflowError
+
+CHAINED = re.compile(r"::\w+://")
+"""How one URI is read through another (simplecache::s3://bucket/name); a name may have :: in it as well."""
 
 READ_BYTES = 1 << 20
 """Portion in which files are hashed and copied."""
@@ -32,7 +36,10 @@ def filesystem_of(uri: str) -> tuple[Any, str]:
     import fsspec
 
     try:
-        filesystem, path = fsspec.core.url_to_fs(uri)
+        if "::" in uri and not CHAINED.search(uri):  # fsspec would take the name for a chain
+            filesystem, path = fsspec.core.url_to_fs(uri.partition("::")[0])[0], fsspec.core.strip_protocol(uri)
+        else:
+            filesystem, path = fsspec.core.url_to_fs(uri)
     except (ValueError, ImportError) as error:
         raise ConfigError(f"{uri}: {error}. Give a path, or a URI such as s3://bucket/name.") from error
     filesystem.invalidate_cache()  # s3fs would list a folder as it was when it was first listed

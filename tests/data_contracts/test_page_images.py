@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from support.sources import scan
+from support.sources import looping_tiff, scan
 
 from data_contracts.errors import RenderFailed, UnreadableDocument
 from data_contracts.page_images import (
@@ -99,6 +99,14 @@ def test_a_tiff_cut_off_anywhere_is_unreadable_by_itself_and_a_page_in_a_folder(
     assert len(reasons) > 50
     assert all("cut.tif looks like tiff but" in reason and "get it again" in reason for reason in reasons)
     assert any("its pages cannot be counted" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("back_to", [0, 1, 2])
+def test_a_tiff_whose_pages_lead_back_to_an_earlier_one_is_unreadable(tmp_path, back_to):
+    path = tmp_path / "loop.tif"
+    path.write_bytes(looping_tiff(3, back_to))
+    with pytest.raises(UnreadableDocument, match=r"loop\.tif .*page 3 is followed by an earlier one"):
+        frames_of(path)
 
 
 def test_an_image_too_large_to_decode_is_refused_before_it_is_decoded():

@@ -136,6 +136,19 @@ def test_crop_box_and_user_unit_are_respected(tmp_path, need_tool):
     assert pixels_at(tmp_path / "document.pdf", 36) == pixels_at(tmp_path / "cropped.pdf", 36)
 
 
+def test_a_page_is_published_as_it_is_read_where_its_crop_box_leaves_nothing_of_it(tmp_path):
+    with pymupdf.open(scanned_pdf(tmp_path / "scan.pdf", 1)) as document:
+        document.xref_set_key(document[0].xref, "CropBox", "[5000 5000 5100 5100]")
+        document.save(tmp_path / "cropped.pdf")
+    page = text_page(["alpha beta"], 1, (1700, 2200), 200.0)
+    written(tmp_path / "cropped.pdf", [page], tmp_path / "document.pdf")
+    with pymupdf.open(tmp_path / "document.pdf") as document:
+        found = document[0].get_text("words")[0]
+    box, scale = page.lines[0].words[0].box, 72 / 200
+    assert found[:4] == pytest.approx([side * scale for side in (box.left, box.top, box.right, box.bottom)], abs=0.1)
+    assert pixels_at(tmp_path / "document.pdf", 36) == pixels_at(tmp_path / "scan.pdf", 36)
+
+
 @pytest.mark.parametrize("lean_degrees", [-5, -2, -0.7, 0.4, 1, 2, 4, 8])
 def test_a_skewed_scan_gives_whole_words(tmp_path, lean_degrees, words_of):
     texts = ["Der alte Müller daſs zaͤhlen wuͤrde", "the quick brown fox jumps over", "the lazy dog again"]

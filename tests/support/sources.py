@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,22 @@ def scan(seed: int = 1, size_px: tuple[int, int] = SCAN_SIZE_PX) -> Image.Image:
         right = int(rng.integers(size_px[0] // 2, size_px[0] * 9 // 10))
         pixels[top : top + 12, size_px[0] // 10 : right] = 20
     return Image.fromarray(pixels)
+
+
+def looping_tiff(frames: int, back_to: int) -> bytes:
+    """Return a TIFF of ``frames`` pages whose last says that page number ``back_to`` (from 0) is the next."""
+    file = io.BytesIO()
+    scan(1).save(file, "TIFF", save_all=True, append_images=[scan(n) for n in range(2, frames + 1)])
+    data = bytearray(file.getvalue())
+    assert data[:4] == b"II*\0", "little endian, as Pillow writes"
+    links, starts = [4], []
+    for _ in range(frames):
+        (start,) = struct.unpack_from("<I", data, links[-1])
+        (entries,) = struct.unpack_from("<H", data, start)
+        starts.append(start)
+        links.append(start + 2 + entries * 12)
+    struct.pack_into("<I", data, links[-1], starts[back_to])
+    return bytes(data)
 
 
 def jpeg(seed: int = 1) -> bytes:

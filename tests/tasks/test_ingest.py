@@ -135,7 +135,7 @@ def test_a_damaged_pdf_that_can_be_repaired_is_a_document(fetch, tmp_path):
         (b"%PDF-1.4\nnothing\n%%EOF", UnreadableDocument, "too damaged to open"),
         (
             b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
-            b"trailer<</Root 1 0 R>>",
+            b"trailer<</Root 1 0 R>>\n%%EOF",
             EmptyDocument,
             "without pages",
         ),
@@ -147,6 +147,25 @@ def test_what_is_no_document_is_refused_by_its_cause(fetch, tmp_path, content, e
     with pytest.raises(UnreadableDocument, match=message) as caught:
         fetch(tmp_path / "odd.pdf")
     assert type(caught.value) is error
+
+
+def test_a_pdf_without_its_end_is_said_to_be_cut_off(fetch, tmp_path):
+    with pymupdf.open(scanned_pdf(tmp_path / "book.pdf", 5)) as document:
+        document.save(tmp_path / "packed.pdf", use_objstms=1)  # as most are made: what names the pages comes last
+    whole = (tmp_path / "packed.pdf").read_bytes()
+    for percent in (1, 50, 90):
+        (tmp_path / "cut.pdf").write_bytes(whole[: len(whole) * percent // 100])
+        with pytest.raises(UnreadableDocument, match=r"cut\.pdf .*seems to be cut off.*Get the file again") as caught:
+            fetch(tmp_path / "cut.pdf")
+        assert not isinstance(caught.value, EmptyDocument)
+
+
+def test_a_name_with_two_colons_is_a_name(fetch, tmp_path, monkeypatch):
+    scan().save(tmp_path / "a::b.png")
+    monkeypatch.chdir(tmp_path)
+    for source in ("a::b.png", tmp_path / "a::b.png"):
+        document, local = fetch(source)
+        assert (document.kind, local) == ("image", tmp_path / "a::b.png")
 
 
 def test_a_folder_without_pages_is_empty(fetch, tmp_path):

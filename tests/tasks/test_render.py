@@ -5,10 +5,19 @@ import psutil
 import pymupdf
 import pytest
 from PIL import Image
-from support.sources import SCAN_DPI, SCAN_SIZE_PX, drawn_pdf, jpeg, pdf_with_a_lost_page, scan, scanned_pdf
+from support.sources import (
+    SCAN_DPI,
+    SCAN_SIZE_PX,
+    drawn_pdf,
+    jpeg,
+    looping_tiff,
+    pdf_with_a_lost_page,
+    scan,
+    scanned_pdf,
+)
 
 from data_contracts.config import RenderConfig
-from data_contracts.errors import RenderFailed
+from data_contracts.errors import RenderFailed, TomeflowError
 from tasks.render import PageSource
 
 
@@ -134,6 +143,17 @@ def test_the_crop_box_is_the_page(tmp_path):
     assert size(rendered(tmp_path / "cropped.pdf")) == (500, 200)
 
 
+@pytest.mark.parametrize("box", ["[1000 1000 1100 1100]", "[0 0 0 0]", "[50 50 51 50]", "[a b c d]"])
+@pytest.mark.parametrize("place", ["page", "all pages"])
+def test_a_crop_box_that_leaves_nothing_of_the_page_is_not_there(tmp_path, box, place):
+    whole = rendered(scanned_pdf(tmp_path / "scan.pdf", 1))
+    with pymupdf.open(tmp_path / "scan.pdf") as document:
+        page, pages = document[0].xref, int(document.xref_get_key(document[0].xref, "Parent")[1].split()[0])
+        document.xref_set_key(page if place == "page" else pages, "CropBox", box)
+        document.save(tmp_path / "cropped.pdf")
+    assert np.array_equal(rendered(tmp_path / "cropped.pdf").pixels, whole.pixels)
+
+
 def test_every_page_of_a_document_is_another(tmp_path):
     with PageSource(scanned_pdf(tmp_path / "scan.pdf", 3), "pdf", RenderConfig()) as pages:
         first, second, again = pages.render(1), pages.render(2), pages.render(1)
@@ -210,6 +230,15 @@ def test_a_folder_is_read_in_natural_order(tmp_path):
     with PageSource(folder, "folder", RenderConfig()) as pages:
         for page_number, seed in enumerate((1, 2, 10), start=1):
             assert np.array_equal(pages.render(page_number).pixels[:, :, 0], np.asarray(scan(seed)))
+
+
+def test_a_tiff_of_a_folder_of_which_frames_would_be_lost_fails(tmp_path):
+    (tmp_path / "1.tif").write_bytes(looping_tiff(3, 0))
+    scan(2).save(tmp_path / "2.png")
+    with PageSource(tmp_path, "folder", RenderConfig()) as pages:
+        with pytest.raises(TomeflowError, match=r"1\.tif .*page 3 is followed by an earlier one"):
+            pages.render(1)
+        assert np.array_equal(pages.render(2).pixels[:, :, 0], np.asarray(scan(2)))
 
 
 def test_a_damaged_image_of_a_folder_fails_alone(tmp_path):

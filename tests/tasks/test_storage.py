@@ -39,6 +39,17 @@ def test_what_is_written_is_read(place):
     assert not storage.is_folder(uri)
 
 
+def test_a_name_with_two_colons_is_a_name_and_a_chain_is_a_chain(tmp_path, s3_bucket):
+    for folder in (str(tmp_path / "x::y"), f"{s3_bucket}/x::y"):
+        uri = storage.join(folder, "a::b.bin")
+        storage.write_bytes(uri, b"content")
+        assert storage.read_bytes(uri) == b"content"
+        (found,) = storage.list_files(folder)
+        assert storage.read_head(found, 3) == b"con"
+    (tmp_path / "plain.bin").write_bytes(b"chained")
+    assert storage.read_bytes(f"simplecache::file://{tmp_path}/plain.bin") == b"chained"
+
+
 def test_of_two_exclusive_writers_the_first_wins(place):
     uri = storage.join(place, "manifest.json")
     storage.write_exclusive(uri, b"first")
