@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from data_contracts.errors import ConfigError
 
 Format = Literal["txt", "pdf", "jsonl"]
 
@@ -182,3 +185,36 @@ class DigitizeConfig(_Config):
     )
     formats: tuple[Format, ...] = Field(("txt", "pdf", "jsonl"), description="what is published")
     quality: QualityConfig = QualityConfig()
+
+
+def changed_reading(reading: ReadingConfig, overrides: Mapping[str, Any]) -> ReadingConfig:
+    """Return ``reading`` with ``overrides`` such as {"render.dpi": 400}.
+
+    Raises:
+        ConfigError: lists every field that there is not, and every value that is out of range.
+    """
+    values: dict[str, Any] = reading.model_dump()
+    unknown = []
+    for name, value in overrides.items():
+        section, _, field = name.rpartition(".")
+        target = values.get(section) if section else values
+        if not isinstance(target, dict) or field not in target:
+            unknown.append(name)
+        else:
+            target[field] = value
+    if unknown:
+        raise ConfigError(f"there is no {', '.join(unknown)} in a reading configuration; write such as render.dpi=400.")
+    try:
+        return ReadingConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())) from None
+
+
+def check_changes(overrides: Mapping[str, Any]) -> None:
+    """Refuse ``overrides`` that no reading configuration takes, whichever they are to change.
+
+    Raises:
+        ConfigError: lists every field that there is not, and every value that is out of range.
+    """
+    widest = SrSwaConfig(window_pages=64)  # holds every lookahead, the one field that depends on another
+    changed_reading(ReadingConfig(sr_swa=widest), overrides)

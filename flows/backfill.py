@@ -15,7 +15,6 @@ from typing import Any
 
 from prefect import flow
 from prefect.runtime import flow_run
-from pydantic import ValidationError
 
 from data_contracts.backfill import (
     BACKFILL_STATUSES,
@@ -29,8 +28,8 @@ from data_contracts.backfill import (
     find_pages,
     record_attempts,
 )
-from data_contracts.config import ReadingConfig
-from data_contracts.errors import BatchFailed, ConfigError, ContractViolated, PageFailed, TomeflowError
+from data_contracts.config import changed_reading, check_changes
+from data_contracts.errors import BatchFailed, ContractViolated, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport, PageStatus
 from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
 from flows.digitize import digitize_document
@@ -90,6 +89,7 @@ def backfill(
         ConfigError: a parameter is wrong.
         StorageUnavailable: the warehouse cannot be opened.
     """
+    check_changes(overrides or {})
     settings = read_settings(output)
     query = PageQuery(
         document_id=document,
@@ -225,26 +225,3 @@ class _Backfill:
             error="; ".join(faults) or report.error,
             exit_code=PageFailed.exit_code if unread or skipped else report.exit_code,
         )
-
-
-def changed_reading(reading: ReadingConfig, overrides: Mapping[str, Any]) -> ReadingConfig:
-    """Return ``reading`` with ``overrides`` such as {"render.dpi": 400}.
-
-    Raises:
-        ConfigError: lists every field that there is not, and every value that is out of range.
-    """
-    values: dict[str, Any] = reading.model_dump()
-    unknown = []
-    for name, value in overrides.items():
-        section, _, field = name.rpartition(".")
-        target = values.get(section) if section else values
-        if not isinstance(target, dict) or field not in target:
-            unknown.append(name)
-        else:
-            target[field] = value
-    if unknown:
-        raise ConfigError(f"there is no {', '.join(unknown)} in a reading configuration; write such as render.dpi=400.")
-    try:
-        return ReadingConfig.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())) from None

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from data_contracts.backfill import BACKFILL_STATUSES, BackfillReport
+from data_contracts.config import check_changes
 from data_contracts.errors import ConfigError
 from data_contracts.warehouse import is_begun
 from flows.prefect_server import prefect_api
@@ -53,6 +54,9 @@ def read_parameters(options: argparse.Namespace) -> dict[str, Any]:
     if faults:
         raise ConfigError("; ".join(faults))
     changes = dict(change.split("=", 1) for change in options.set)
+    overrides = {name: _value(text) for name, text in changes.items()}
+    overrides |= {"render.dpi": options.dpi} if options.dpi is not None else {}
+    check_changes(overrides)
     return {
         "document": options.document,
         "since": since,
@@ -61,8 +65,7 @@ def read_parameters(options: argparse.Namespace) -> dict[str, Any]:
         "chunks": options.chunks,
         "model": options.model,
         "config_sha256": options.config or "",
-        "overrides": {name: _value(text) for name, text in changes.items()}
-        | ({"render.dpi": options.dpi} if options.dpi else {}),
+        "overrides": overrides,
         "cascade": options.cascade,
         "why": options.why,
     }

@@ -15,12 +15,12 @@ from data_contracts.backfill import (
     find_pages,
     record_attempts,
 )
-from data_contracts.config import ReadingConfig, RenderConfig
+from data_contracts.config import ReadingConfig, RenderConfig, changed_reading
 from data_contracts.document import DocumentRef, StateRef
 from data_contracts.errors import ConfigError
 from data_contracts.result import BlankReason, ChunkResult, PageResult, PageStatus
 from data_contracts.warehouse import open_warehouse
-from flows.backfill import changed_reading
+from flows.cli import main
 from flows.rereading import changed_fields
 from tasks.collect import RunRecord, collect_document
 
@@ -136,3 +136,26 @@ def test_a_change_of_configuration_is_checked_and_told() -> None:
         changed_reading(NEW, {"dpi": 400, "render.colour": 1})
     with pytest.raises(ConfigError, match="dpi"):
         changed_reading(NEW, {"render.dpi": 7})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--set", "render.colour=1"], "no render.colour"),
+        (["--set", "compact.detector_side_px=7"], "compact.detector_side_px"),
+        (["--set", "sr_swa.window_pages=2", "--set", "sr_swa.lookahead_pages=2"], "must be below window_pages 2"),
+        (["--dpi", "0"], "render.dpi"),
+    ],
+)
+def test_a_wrong_change_is_refused_though_no_document_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    assert main(["backfill", "-o", str(tmp_path), *arguments]) == ConfigError.exit_code
+    assert told in capsys.readouterr().err
+
+
+def test_a_change_that_depends_on_the_documents_own_window_is_left_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["backfill", "-o", str(tmp_path), "--set", "sr_swa.lookahead_pages=8"]) == ConfigError.exit_code
+    assert "nothing to read again" in capsys.readouterr().err
