@@ -54,16 +54,21 @@ bench: $(RUN_STAMP) ## Measure key-value memory, and with DATA=FOLDER (books/ wi
 	.venv/bin/tomeflow bench kv
 	$(if $(DATA),.venv/bin/tomeflow bench eyes --data "$(DATA)")
 
+# With LANGUAGE=fr pages of that language alone, in a folder of their own; with FROM=FILE from another training's weights.
+TRAINING := .cache/train$(if $(LANGUAGE),/$(LANGUAGE))
+DRAW = $(VENV_PYTHON) -m models.compact.training.generate --data "$(DATA)" --cache $(TRAINING) \
+    $(if $(BOOKS),--books "$(BOOKS)") $(if $(LANGUAGE),--language $(LANGUAGE))
+
 train: $(RUN_STAMP) ## Draw training pages and train the compact decoder: make train DATA=FOLDER; goes on where it stopped
 	@test -n "$(DATA)" || { echo "make train DATA=FOLDER: a folder of en/ fr/ de/ zh/ with *.txt;" \
-	    "fonts: models/compact/training/install_fonts.sh"; exit 2; }
-	$(VENV_PYTHON) -m models.compact.training.generate --data "$(DATA)" $(if $(BOOKS),--books "$(BOOKS)") \
-	    $(if $(LANGUAGE),--language $(LANGUAGE)) --held-out --documents 80
-	$(VENV_PYTHON) -m models.compact.training.generate --data "$(DATA)" $(if $(BOOKS),--books "$(BOOKS)") \
-	    $(if $(LANGUAGE),--language $(LANGUAGE)) --documents $(or $(DOCUMENTS),1500)
-	$(VENV_PYTHON) -m models.compact.training.train --steps $(or $(STEPS),5000) \
-	    --export .cache/train/decoder.safetensors
-	$(VENV_PYTHON) -m models.compact.training.evaluate --weights .cache/train/decoder.safetensors --fit
+	    "fonts: models/compact/training/install_fonts.sh $(TRAINING)/fonts"; exit 2; }
+	$(DRAW) --held-out --documents 80
+	$(DRAW) --documents $(or $(DOCUMENTS),1500)
+	$(VENV_PYTHON) -m models.compact.training.train --cache $(TRAINING) --steps $(or $(STEPS),5000) \
+	    $(if $(LANGUAGE),--curves models/compact/training/curves/$(LANGUAGE)) $(if $(FROM),--from "$(FROM)") \
+	    --export $(TRAINING)/decoder.safetensors
+	$(VENV_PYTHON) -m models.compact.training.evaluate --cache $(TRAINING) \
+	    --weights $(TRAINING)/decoder.safetensors --fit
 
 venv: $(VENV_PYTHON) ## Only make the virtual environment, e.g. to install a CPU build of torch first
 

@@ -29,7 +29,7 @@ from models.compact.rescoring import Rescored, WordRescorer
 from models.compact.show_through import lines_of_this_side
 from models.compact.typography import as_printed
 from models.compact.verify import Reading, draft_reading
-from models.compact.weights import WEIGHTS, load_verifiers
+from models.compact.weights import WEIGHTS_SHA256, load_verifiers
 from models.compact.word_list import load_word_lists
 from models.compact.words import draft_line
 from models.layout import line_directions, reading_order
@@ -74,7 +74,7 @@ class CompactModel:
     @property
     def fingerprint(self) -> str:
         """Algorithm, device class, dtype of the memory, and the weights and word lists by their sha256."""
-        weights = [WEIGHTS[language].sha256 for language in self._verifiers]
+        weights = [WEIGHTS_SHA256[language] for language in self._verifiers]
         decoder = [*weights, common_words_sha256()] if weights else []
         digests = (DETECTOR.sha256, RECOGNIZER.sha256, *decoder, *(each.sha256 for each in self._lists))
         return "/".join((ALGORITHM, "cpu", str(GEOMETRY.dtype), *digests))

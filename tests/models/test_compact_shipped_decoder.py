@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rapidfuzz.distance import Levenshtein
 from support.printed import print_page
 
 from data_contracts.config import CompactConfig, SrSwaConfig
+from data_contracts.errors import ModelUnavailable
 from data_contracts.result import PageResult
 from flows.degradation import Degradation, degrade
+from models.compact import weights
 from models.compact.reader import CompactModel
 from models.compact.verify import DraftVerifier, Reading
-from models.compact.weights import load_verifiers
+from models.compact.weights import WEIGHTS_SHA256, load_verifiers, weights_file
 from models.sr_swa.continuous import ContinuousDecoder
 from models.sr_swa.protocol import EncodedPage, PageImage
 from models.sr_swa.state import load_state, state_bytes
@@ -37,7 +40,14 @@ FRENCH = (
     "mais leurs parents leur répondaient que ce n’était que la lune sur les vitres",
     "brisées. Pourtant, lorsque venaient les soirées d’automne et que le vent",
     "soufflait de la rivière, peu de gens aimaient à suivre seuls cette route.",
-)
+) * 4
+DUTCH = (
+    "Het oude huis stond aan het einde van het dorp, achter een rij hoge iepen die",
+    "door de grootvader van de tegenwoordige eigenaar waren geplant. Niemand had er",
+    "gewoond sinds de winter van de grote storm, en het hek was verroest en ging",
+    "niet meer open. Kinderen zeiden dat men er in de nacht een licht kon zien.",
+) * 4
+OF_LANGUAGE = {"en": ENGLISH, "fr": FRENCH}
 LINE_HEIGHT_PX = 40.0
 BAD_SCAN = Degradation(line_height_px=18, blur_px=0.6, specks_ratio=0.02, noise=10)
 
@@ -73,11 +83,6 @@ def plain(verifier: DraftVerifier, page: EncodedPage) -> list[Reading]:
     return [verifier.read_plainly(line, context) for line, context in zip(page.lines, before, strict=True)]
 
 
-def errors(model: CompactModel, readings: list[Reading]) -> int:
-    read = "\n".join("".join(model.characters[index] for index in reading.ids) for reading in readings)
-    return Levenshtein.distance("\n".join(ENGLISH), read)
-
-
 @pytest.mark.parametrize("size", [1, 8, 99])
 def test_a_line_reads_as_letter_by_letter_whatever_is_read_with_it(
     verifier: DraftVerifier, page: EncodedPage, plain: list[Reading], size: int
@@ -92,16 +97,51 @@ def test_a_line_reads_as_letter_by_letter_whatever_is_read_with_it(
     assert [read[place].ids.tolist() for place in decoded] == [plain[place].ids.tolist() for place in decoded]
 
 
-def test_it_mends_a_bad_scan(model: CompactModel, page: EncodedPage) -> None:
-    of_the_draft = Levenshtein.distance("\n".join(ENGLISH), model.draft_text(page))
+@pytest.mark.parametrize("language", OF_LANGUAGE)
+def test_a_bad_scan_is_mended_by_the_weights_of_its_language(model: CompactModel, language: str) -> None:
+    truth = "\n".join(OF_LANGUAGE[language])
+    page = bad_scan(model, OF_LANGUAGE[language])
+    readings = model.verify(page)
+    assert {reading.weights for reading in readings} == {language}
+    of_the_draft = Levenshtein.distance(truth, model.draft_text(page))
     assert of_the_draft > 10
-    assert errors(model, model.verify(page)) < 0.9 * of_the_draft
+    read = "\n".join("".join(model.characters[index] for index in reading.ids) for reading in readings)
+    assert Levenshtein.distance(truth, read) < 0.9 * of_the_draft
+    result = next(iter(ContinuousDecoder(model, SMALL_MEMORY).decode([page])))
+    assert f"decoder_{language}" in {line.read_by for line in result.lines}
 
 
-def test_a_page_in_another_language_keeps_its_draft(model: CompactModel) -> None:
-    readings = model.verify(bad_scan(model, FRENCH))
+def test_each_languages_weights_read_as_no_others_do(model: CompactModel) -> None:
+    lines = bad_scan(model, FRENCH).lines
+    texts = {
+        language: tuple(tuple(reading.ids.tolist()) for reading in verifier.read_lines(lines))
+        for language, verifier in load_verifiers(model.characters).items()
+    }
+    assert len(set(texts.values())) == len(texts) == len(WEIGHTS_SHA256)
+
+
+@pytest.mark.parametrize("language", WEIGHTS_SHA256)
+def test_other_weights_than_those_of_the_model_are_refused(
+    language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: CompactModel
+) -> None:
+    for each in WEIGHTS_SHA256:
+        data = bytearray(weights_file(each).read_bytes())
+        data[-1] ^= each == language
+        (tmp_path / weights_file(each).name).write_bytes(data)
+    monkeypatch.setattr(weights, "FOLDER", tmp_path)
+    with pytest.raises(ModelUnavailable, match=f"decoder_{language}.safetensors has sha256"):
+        load_verifiers(model.characters)
+
+
+def test_all_weights_together_are_small_and_named_in_the_fingerprint(model: CompactModel) -> None:
+    assert sum(weights_file(language).stat().st_size for language in WEIGHTS_SHA256) < 30e6
+    assert all(f"/{sha256}/" in model.fingerprint for sha256 in WEIGHTS_SHA256.values())
+
+
+def test_a_page_in_a_language_without_weights_keeps_its_draft(model: CompactModel) -> None:
+    readings = model.verify(bad_scan(model, DUTCH))
     assert readings
-    assert not any(reading.passes or reading.changed for reading in readings)
+    assert not any(reading.passes or reading.changed or reading.weights for reading in readings)
 
 
 def test_without_the_decoder_drafts_stand_and_the_fingerprint_says_so(model: CompactModel, page: EncodedPage) -> None:

@@ -15,6 +15,7 @@ from models.compact.training.text import (
     eight_grams,
     old_french,
     roman,
+    typeset,
     with_long_s,
 )
 
@@ -77,6 +78,13 @@ def test_every_kind_of_line_occurs_and_empty_crops_say_nothing(folder: Path) -> 
 
 def test_a_long_s_is_shown_and_a_round_one_written() -> None:
     assert with_long_s("das Haus ist so, Gassen") == "das Haus iſt ſo, Gaſſen"
+
+
+def test_apostrophes_are_set_curly_and_french_punctuation_close() -> None:
+    said = "C'est ; « non » ! Oui : - ;"
+    assert typeset(said, curly=False, close=False) == said
+    assert typeset(said, curly=True, close=False) == said.replace("'", "’")
+    assert typeset(said, curly=False, close=True) == "C'est; «non»! Oui: -;"
 
 
 def test_old_french_spelling() -> None:

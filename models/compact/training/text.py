@@ -30,6 +30,9 @@ NAME_RATE = 0.10
 """Share of the longer words that give way to a name of the document, so that rare words recur."""
 HISTORICAL_RATE = 0.5
 """Share of German and French documents in the spelling of the 16th to 18th century."""
+CURLY_RATE, CLOSE_RATE = 0.5, 0.5
+"""Share of documents with curly apostrophes, and of French ones without the space before ; : ! ? »: a text has one way,
+print has all, and a decoder that has seen one writes it everywhere."""
 
 _FOLDED = str.maketrans({"„": "“", "‚": "‘", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "ſ": "s"})
 _SYLLABLES = [
@@ -199,16 +202,21 @@ class Corpus:
     def _lines(self, rng: random.Random, historical: bool, names: Sequence[str]) -> Iterator[LineText]:
         width = rng.randint(9, 26) if self.language == "zh" else rng.randint(28, 62)
         running = self._running(rng, width, historical, names)
+        curly, close = rng.random() < CURLY_RATE, self.language == "fr" and rng.random() < CLOSE_RATE
         while True:
             draw = rng.random()
             if draw < EMPTY_SHARE:
                 yield LineText("", "", "empty")
-            elif draw < EMPTY_SHARE + RANDOM_SHARE:
-                yield _as_line(self._nonsense(rng, width), "random", historical=False, language=self.language)
+                continue
+            kind: LineKind = "running"
+            if draw < EMPTY_SHARE + RANDOM_SHARE:
+                text, kind = self._nonsense(rng, width), "random"
             elif draw < EMPTY_SHARE + RANDOM_SHARE + CAPTION_SHARE:
-                yield _as_line(self._caption(rng, names), "caption", historical=False, language=self.language)
+                text, kind = self._caption(rng, names), "caption"
             else:
-                yield _as_line(next(running), "running", historical, self.language)
+                text = next(running)
+            long_s = historical and kind == "running"
+            yield _as_line(typeset(text, curly=curly, close=close), kind, long_s, self.language)
 
     def _running(self, rng: random.Random, width: int, historical: bool, names: Sequence[str]) -> Iterator[str]:
         start = rng.randrange(len(self._paragraphs))
@@ -272,6 +280,12 @@ def roman(number: int) -> str:
 def with_long_s(text: str) -> str:
     """Return ``text`` as set in Fraktur and early Roman: a long s everywhere but at the end of a word."""
     return re.sub(r"s(?=[^\W\d_])", "ſ", text)
+
+
+def typeset(text: str, *, curly: bool, close: bool) -> str:
+    """Return ``text`` with curly apostrophes if ``curly``, and if ``close`` without the space of French punctuation."""
+    text = text.replace("'", "’") if curly else text
+    return re.sub(r"(?<=\S) (?=[;:!?»])|(?<=«) ", "", text) if close else text
 
 
 def old_french(text: str) -> str:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.compact.decoder import FrozenHead, load_weights
-from models.compact.verify import DraftVerifier, VerifierCaution
+from models.compact.verify import DraftVerifier
 
 FOLDER = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Weights:
-    """One language's weights: the file's ``sha256``, and when a page in that language is decoded and changed."""
-
-    sha256: str
-    caution: VerifierCaution = field(default_factory=VerifierCaution)
-
-
-WEIGHTS = {
-    "en": Weights("d39e9c5b4ca072a11857c86db85c14fc4ed1e812a753655d340498b8ba2a2831"),
+WEIGHTS_SHA256 = {
+    "en": "d39e9c5b4ca072a11857c86db85c14fc4ed1e812a753655d340498b8ba2a2831",
+    "fr": "9b71098b618758edb1fa4557833f965cb75d9f7954bfe21f01f190dc9b497077",
 }
 """By language: those in which the decoder makes fewer errors than the draft on generated pages."""
 
@@ -38,6 +28,6 @@ def load_verifiers(characters: tuple[str, ...], folder: Path | None = None) -> d
     """
     head = FrozenHead.load(folder)
     return {
-        language: DraftVerifier(load_weights(weights_file(language), weights.sha256, head), characters, weights.caution)
-        for language, weights in WEIGHTS.items()
+        language: DraftVerifier(load_weights(weights_file(language), sha256, head), characters)
+        for language, sha256 in WEIGHTS_SHA256.items()
     }
