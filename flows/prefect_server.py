@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from data_contracts.errors import TomeflowError
@@ -26,6 +28,10 @@ START_TIMEOUT_S = 120.0
 POLL_S = 0.1
 # A killed flow may leave its server waiting on a client; it is asked to stop, then made to.
 STOP_TIMEOUT_S = 5.0
+_LOG_HEAD = "--- a server starts: "
+_ERROR_LINE = re.compile(r"[\w.]+(Error|Exception): ")
+"""The end of a traceback; what follows it in a log says less."""
+
 
 # Nobody looks at a private server's logs and events, and the last of them would race its end, which is an error to
 # Prefect's own machinery; errors are ours to print.
@@ -53,7 +59,7 @@ def prefect_api(work_folder: Path, api_url: str | None) -> Iterator[str]:
     Must be entered before prefect is imported, since Prefect reads its settings from the environment then.
 
     Raises:
-        ServerUnavailable: the private server did not answer in time; the message names its log.
+        ServerUnavailable: the private server ended or did not answer in time; the message names its log.
         StorageUnavailable: nothing can be written below ``work_folder``.
     """
     if api_url:
@@ -103,9 +109,16 @@ def log_file(home: Path) -> Path:
 
 
 def start_server(home: Path, host: str, port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Start a server that keeps its database in ``home``; it ends when this process does."""
+    """Start a server that keeps its database in ``home``; it ends when this process does.
+
+    Raises:
+        StorageUnavailable: nothing can be written there.
+    """
+    log_path = log_file(home)
+    with storage.storage_errors(str(log_path), "write"), storage.open_local(log_path, "ab") as log:
+        log.write(f"{_LOG_HEAD}{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode())
     listen = ["--host", host, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
-    with storage.open_local(log_file(home), "ab") as log:
+    with log_path.open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "flows.lifeline", "uvicorn", *listen, "--factory", "flows.server_app:create_app"],
             env={**child_environment(), "PREFECT_HOME": str(home), **environment},
@@ -123,7 +136,12 @@ def wait_until_healthy(server: subprocess.Popen[bytes], url: str, log_path: Path
         ServerUnavailable: it ended or did not answer in time; the message names its log.
     """
     deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline and server.poll() is None:
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise ServerUnavailable(
+                f"the Prefect server ended with code {server.returncode} while it started. {_last_words(log_path)} "
+                f"Its log is {log_path}{storage.room_left(str(log_path))}"
+            )
         try:
             with urllib.request.urlopen(f"{url}/health", timeout=5):
                 return
@@ -133,6 +151,13 @@ def wait_until_healthy(server: subprocess.Popen[bytes], url: str, log_path: Path
         f"the Prefect server did not answer within {START_TIMEOUT_S:.0f} s. "
         f"Its log is {log_path}; set PREFECT_API_URL to use a server of your own."
     )
+
+
+def _last_words(log_path: Path) -> str:
+    """Return the last error that the server that was started last has written to its log, or its last line."""
+    written = log_path.read_text(encoding="utf-8", errors="replace").rpartition(_LOG_HEAD)[2].splitlines()[1:]
+    errors = [line for line in written if _ERROR_LINE.match(line)] or [line.strip() for line in written if line.strip()]
+    return f"It said last: {errors[-1]}." if errors else "It wrote nothing to its log, as on a full disk."
 
 
 def stop_server(server: subprocess.Popen[bytes]) -> None:

@@ -71,10 +71,10 @@ def storage_errors(uri: str, action: str) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, OSError) and local_path(uri) is not None:
             raise  # a fault of ours; only clients of remote storage fail with errors of their own
-        raise StorageUnavailable(f"could not {action} {uri}: {error}{_room_left(uri)}") from error
+        raise StorageUnavailable(f"could not {action} {uri}: {error}{room_left(uri)}") from error
 
 
-def _room_left(uri: str) -> str:
+def room_left(uri: str) -> str:
     """Return how much room the file system of a local ``uri`` has, and what to do."""
     path = local_path(uri)
     if path is None:
