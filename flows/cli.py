@@ -51,19 +51,11 @@ _BENCHMARKS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; a known error is one line on standard error."""
-    parser = _parser()
-    options, rest = parser.parse_known_args(arguments)
-    if options.command is _bench:
-        options.rest = rest  # each benchmark knows its own arguments
-    elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     from data_contracts.errors import StorageUnavailable, TomeflowError
-    from flows.settings import set_library_defaults
 
-    set_library_defaults()
     code = EXIT_OUTPUT_LOST
     try:
-        code = int(options.command(options))
+        code = _code_of(arguments)
         print(end="", flush=True)
         return code
     except TomeflowError as error:
@@ -81,6 +73,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"tomeflow: {error}. Make room, or send standard output elsewhere.", file=sys.stderr)
         _drop_output()
         return StorageUnavailable.exit_code
+
+
+def _code_of(arguments: Sequence[str] | None) -> int:
+    """Run the command and return its exit code, also where a parser ends it, after its help or of wrong usage."""
+    try:
+        parser = _parser()
+        options, rest = parser.parse_known_args(arguments)
+        if options.command is _bench:
+            options.rest = rest  # each benchmark knows its own arguments
+        elif rest:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        from flows.settings import set_library_defaults
+
+        set_library_defaults()
+        return int(options.command(options))
+    except SystemExit as ended:
+        return int(ended.code or 0)
 
 
 def _drop_output() -> None:

@@ -5,42 +5,49 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import IO
 
 import pytest
 from support.command import command, run
 
 from data_contracts.errors import ConfigError
+from flows.cli import _parser
 from tasks.storage import local_path
 
 BUFFERED = {**os.environ, "PYTHONUNBUFFERED": ""}
 
 
-def test_a_reader_that_has_gone_is_no_error(tmp_path: Path) -> None:
+def ended(output: IO[bytes], *arguments: str | Path) -> tuple[int, str]:
+    """Return the exit code of the command with this standard output, and what it said on standard error."""
+    done = subprocess.run(
+        command(*arguments), stdout=output, stderr=subprocess.PIPE, env=BUFFERED, text=True, check=False
+    )
+    return done.returncode, done.stderr
+
+
+WITH_OUTPUT = [("status", "--json", "-o", "none"), ("--help",), ("run", "--help"), ("bench", "eyes", "--help")]
+
+
+@pytest.mark.parametrize("arguments", WITH_OUTPUT)
+def test_a_reader_that_has_gone_is_no_error(arguments: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as output:
-        ended = subprocess.run(
-            command("status", "--json", "-o", tmp_path),
-            stdout=output,
-            stderr=subprocess.PIPE,
-            env=BUFFERED,
-            check=False,
-        )
-    assert (ended.returncode, ended.stderr) == (0, b"")
+        assert ended(output, *arguments) == (0, "")
 
 
-def test_an_output_without_room_is_told_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", WITH_OUTPUT)
+def test_an_output_without_room_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as output:
-        ended = subprocess.run(
-            command("status", "--json", "-o", tmp_path),
-            stdout=output,
-            stderr=subprocess.PIPE,
-            env=BUFFERED,
-            check=False,
-        )
-    assert ended.returncode == 50
-    assert ended.stderr.startswith(b"tomeflow: [Errno 28] No space left on device. Make room")
-    assert ended.stderr.count(b"\n") == 1
+        code, told = ended(output, *arguments)
+    assert code == 50
+    assert told.startswith("tomeflow: [Errno 28] No space left on device. Make room")
+    assert told.count("\n") == 1
+
+
+def test_an_input_may_begin_with_a_dash_behind_two() -> None:
+    options, rest = _parser().parse_known_args(["run", "--", "-dash.png", "--other.png"])
+    assert (options.inputs, rest) == (["-dash.png", "--other.png"], [])
 
 
 @pytest.mark.parametrize(
@@ -52,9 +59,9 @@ def test_an_output_without_room_is_told_in_one_line(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_place_is_wrong_usage(arguments: tuple[str, ...], why: str) -> None:
-    ended = run(*arguments)
-    assert ended.returncode == 2
-    assert why in ended.stderr
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert why in done.stderr
 
 
 @pytest.mark.parametrize("uri", ["s3x://a/b", "nothing://"])
