@@ -29,7 +29,7 @@ from flows.accuracy_scores import (
     word_errors,
     words_in,
 )
-from flows.benchmark_eyes import DEFAULT_DATA, find_books
+from flows.benchmark_eyes import find_books
 from flows.degradation import AS_IS, load_degradations
 
 if TYPE_CHECKING:
@@ -88,14 +88,8 @@ class Measured:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``tomeflow bench accuracy``."""
     add = parser.add_argument
-    add(
-        "dataset",
-        nargs="?",
-        type=Path,
-        default=Path(DEFAULT_DATA) / "books",
-        metavar="DATASET",
-        help=f"folder of books, each with pages.tsv, its PDF and page_NNNN.gt.txt (default: {DEFAULT_DATA}/books)",
-    )
+    what = "folder of books, each with pages.tsv, its PDF and page_NNNN.gt.txt"
+    add("dataset", type=Path, metavar="DATASET", help=what)
     add("--books", type=_names, metavar="A,B", help="books, or the beginnings of their names (default: all)")
     add("--pages-per-book", type=int, metavar="N", help="consecutive pages from the middle of each book (default: all)")
     add("--degradations", type=_names, metavar="A,B", help=f"of {AS_IS}, A, B, C (default: all)")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data_contracts.errors import ConfigError
-from flows.benchmark_eyes import DEFAULT_DATA, find_books, spread
+from flows.benchmark_eyes import find_books, spread
 
 if TYPE_CHECKING:
     from data_contracts.result import PageResult
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tomeflow bench calibration", description=__doc__)
     add = parser.add_argument
-    add("--data", type=Path, default=Path(DEFAULT_DATA), metavar="DIR", help=f"shared data (default: {DEFAULT_DATA})")
+    add("--data", type=Path, required=True, metavar="DIR", help="has a folder books: scans, each with its truth")
     add("--books", type=lambda text: text.split(","), metavar="A,B", help="books, or beginnings of their names")
     add("--pages-per-book", type=int, metavar="N", help="pages read, spread over each book (default: all)")
     add("--readings", type=Path, metavar="OUT", help="take what tomeflow run published there instead of reading")

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from models.sr_swa.protocol import PageImage
 
 OURS, PLAIN, TESSERACT = READERS = ("tomeflow", "rapidocr", "tesseract")
-DEFAULT_DATA = "../shared/data"
 CLEAN_ENGLISH_BOOKS = (
     "en_betrayed_armenia_1910",
     "en_child_of_the_moat_1916",
@@ -49,7 +48,7 @@ SAME_COLUMN_SIMILARITY = 0.5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``tomeflow bench eyes``."""
     add = parser.add_argument
-    add("--data", type=Path, default=Path(DEFAULT_DATA), metavar="DIR", help=f"shared data (default: {DEFAULT_DATA})")
+    add("--data", type=Path, required=True, metavar="DIR", help="has a folder books: scans, each with its truth")
     add("--books", type=_names, metavar="A,B", help="books, or the beginnings of their names (default: all)")
     add("--pages-per-book", type=_count, metavar="N", help="pages read, spread over each book (default: all)")
     add("--dpi", type=_dpi, metavar="auto|N", help="rendering resolution (default: the scan's own)")
