@@ -41,13 +41,22 @@ FRENCH = (
     "brisées. Pourtant, lorsque venaient les soirées d’automne et que le vent",
     "soufflait de la rivière, peu de gens aimaient à suivre seuls cette route.",
 ) * 4
+GERMAN = (
+    "Das alte Haus stand am Ende des Dorfes hinter einer Reihe hoher Ulmen, die der",
+    "Großvater des jetzigen Besitzers gepflanzt hatte. Seit dem Winter des großen",
+    "Sturmes hatte niemand mehr darin gewohnt, und das Tor war verrostet und ließ",
+    "sich nicht öffnen. Die Kinder sagten, man könne des Nachts ein Licht in einem",
+    "der oberen Fenster sehen, aber ihre Eltern erklärten ihnen, es sei nur der Mond",
+    "auf den zerbrochenen Scheiben. Dennoch gingen an den Abenden im Herbst, wenn",
+    "der Wind vom Fluß herüber kam, nur wenige gern allein auf dieser Straße.",
+) * 3
 DUTCH = (
     "Het oude huis stond aan het einde van het dorp, achter een rij hoge iepen die",
     "door de grootvader van de tegenwoordige eigenaar waren geplant. Niemand had er",
     "gewoond sinds de winter van de grote storm, en het hek was verroest en ging",
     "niet meer open. Kinderen zeiden dat men er in de nacht een licht kon zien.",
 ) * 4
-OF_LANGUAGE = {"en": ENGLISH, "fr": FRENCH}
+OF_LANGUAGE = {"de": GERMAN, "en": ENGLISH, "fr": FRENCH}
 LINE_HEIGHT_PX = 40.0
 BAD_SCAN = Degradation(line_height_px=18, blur_px=0.6, specks_ratio=0.02, noise=10)
 

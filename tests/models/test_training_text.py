@@ -14,6 +14,7 @@ from models.compact.training.text import (
     Corpus,
     eight_grams,
     old_french,
+    old_german,
     roman,
     typeset,
     with_long_s,
@@ -85,6 +86,11 @@ def test_apostrophes_are_set_curly_and_french_punctuation_close() -> None:
     assert typeset(said, curly=False, close=False) == said
     assert typeset(said, curly=True, close=False) == said.replace("'", "’")
     assert typeset(said, curly=False, close=True) == "C'est; «non»! Oui: -;"
+
+
+def test_old_german_spelling() -> None:
+    said = "und sein Dank bei uns, ein Werk; kein Ei"
+    assert old_german(said, comma=" /") == "vnd seyn Danck bey vns / ein Werck; kein Ei"
 
 
 def test_old_french_spelling() -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -33,6 +34,9 @@ HISTORICAL_RATE = 0.5
 CURLY_RATE, CLOSE_RATE = 0.5, 0.5
 """Share of documents with curly apostrophes, and of French ones without the space before ; : ! ? »: a text has one way,
 print has all, and a decoder that has seen one writes it everywhere."""
+
+OLD_GERMAN_RATE = 0.5
+"""Share of historical German documents spelled as in the 16th and 17th century; the rest differs by its types alone."""
 
 _FOLDED = str.maketrans({"„": "“", "‚": "‘", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "ſ": "s"})
 _SYLLABLES = [
@@ -220,15 +224,14 @@ class Corpus:
 
     def _running(self, rng: random.Random, width: int, historical: bool, names: Sequence[str]) -> Iterator[str]:
         start = rng.randrange(len(self._paragraphs))
+        spelled = _spelling(rng, self.language) if historical else str
         while True:
             paragraph = self._paragraphs[start % len(self._paragraphs)]
             start += 1
             if self.language == "zh":
                 yield from (paragraph[at : at + width] for at in range(0, len(paragraph), width))
                 continue
-            if historical and self.language == "fr":
-                paragraph = old_french(paragraph)
-            words = [_renamed(word, rng, names) for word in paragraph.split()]
+            words = [_renamed(word, rng, names) for word in spelled(paragraph).split()]
             yield from _filled(words, width, rng)
 
     def _nonsense(self, rng: random.Random, width: int) -> str:
@@ -286,6 +289,23 @@ def typeset(text: str, *, curly: bool, close: bool) -> str:
     """Return ``text`` with curly apostrophes if ``curly``, and if ``close`` without the space of French punctuation."""
     text = text.replace("'", "’") if curly else text
     return re.sub(r"(?<=\S) (?=[;:!?»])|(?<=«) ", "", text) if close else text
+
+
+def _spelling(rng: random.Random, language: Language) -> Callable[[str], str]:
+    """Return how a historical document is spelled."""
+    if language == "fr":
+        return old_french
+    comma = rng.choice(("/", " /"))
+    return partial(old_german, comma=comma) if rng.random() < OLD_GERMAN_RATE else str
+
+
+def old_german(text: str, comma: str) -> str:
+    """Return ``text`` in some spellings of the 16th and 17th century: vnd, bey, Danck, with slashes for commas."""
+    text = re.sub(r"\bu(?=[a-z])", "v", text)
+    text = re.sub(r"\bsein\b", "seyn", text)
+    text = re.sub(r"ei\b", "ey", text)
+    text = re.sub(r"(?<=[lnr])k", "ck", text)
+    return text.replace(",", comma)
 
 
 def old_french(text: str) -> str:
