@@ -7,6 +7,7 @@ mean equal results: a checkpoint that verifies is used, one that does not is mad
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +20,7 @@ from prefect.futures import PrefectFuture
 from data_contracts.checkpoint import decode_key, encode_key
 from data_contracts.config import DigitizeConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef, StateRef
-from data_contracts.errors import BrokenChecksum, PageFailed, TomeflowError
+from data_contracts.errors import BrokenChecksum, PageFailed, StepLost, TomeflowError
 from data_contracts.result import ChunkCheckpoint, ChunkResult
 from data_contracts.source_stamp import require_unchanged
 from flows.step_process import StepProcess, shared_process
@@ -99,6 +100,17 @@ def _call(step: str, config: DigitizeConfig, alone: bool, **parameters: Any) -> 
         return process.call(step, config.step_timeout_seconds, reading=config.reading, **parameters)
 
 
+def _load(config: DigitizeConfig) -> str:
+    """Load the model and return its fingerprint; a process lost meanwhile is started again, as it is for a chunk."""
+    for pause_seconds in RETRY_PAUSES_SECONDS[: config.chunk_retries]:
+        try:
+            return str(_call("fingerprint", config, alone=False))
+        except StepLost as error:
+            logger.warning("the model was not loaded; trying again in %.0f s: %s", pause_seconds, error)
+            time.sleep(pause_seconds)
+    return str(_call("fingerprint", config, alone=False))
+
+
 def read_on_without_bad_pages(first: Callable[[], Made], again: Callable[[dict[int, str]], Made]) -> Made:
     """Return what ``first`` makes; if a page makes it fail for good, what ``again`` makes without that page.
 
@@ -143,10 +155,11 @@ class ChunkSteps:
 
         Raises:
             ModelUnavailable: the model cannot be loaded.
+            StepLost: the process died or was silent each time that it loaded the model.
         """
         self.document = document
         self.reading = config.reading
-        self.fingerprint: str = _call("fingerprint", config, alone=False)
+        self.fingerprint = _load(config)
         self._config = config
         self._source = source
         self._root = root

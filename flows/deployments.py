@@ -17,6 +17,8 @@ from typing import Any
 from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.objects import ConcurrencyLimitConfig
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.schedules import Cron
@@ -45,14 +47,16 @@ class FlowDeployment:
         return flow
 
     def deploy(self, client: SyncPrefectClient, output: str, working_folder: Path) -> None:
-        """Create or renew the deployment; whether its schedule runs, and when, stays as a person set it."""
+        """Create or renew the deployment; schedules, parameters and limit of runs stay as a person set them."""
         flow = self.flow()
+        before = self._before(client, flow.name)
         schedule = Cron(self.cron, timezone=self.timezone, active=False) if self.cron else None
         deployment = RunnerDeployment.from_flow(
             flow,
             self.name,
             schedule=schedule,
-            parameters={"output": output, **self.parameters},
+            parameters={**self.parameters, **(before.parameters if before else {}), "output": output},
+            concurrency_limit=_limit_of_runs(before),
             description=self.description,
             tags=list(self.tags),
             work_pool_name=WORK_POOL,
@@ -62,14 +66,20 @@ class FlowDeployment:
             },
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
-        deployment.apply(schedules=[] if self._exists(client, flow.name) else None)  # empty: leave them as they are
+        deployment.apply(schedules=[] if before else None)  # empty: leave them as they are
 
-    def _exists(self, client: SyncPrefectClient, flow_name: str) -> bool:
+    def _before(self, client: SyncPrefectClient, flow_name: str) -> DeploymentResponse | None:
         try:
-            client.read_deployment_by_name(f"{flow_name}/{self.name}")
+            return client.read_deployment_by_name(f"{flow_name}/{self.name}")
         except ObjectNotFound:
-            return False
-        return True
+            return None
+
+
+def _limit_of_runs(before: DeploymentResponse | None) -> ConcurrencyLimitConfig | None:
+    if before is None or before.global_concurrency_limit is None:
+        return None
+    how = before.concurrency_options.model_dump() if before.concurrency_options else {}
+    return ConcurrencyLimitConfig(limit=before.global_concurrency_limit.limit, **how)
 
 
 DEPLOYMENTS = (

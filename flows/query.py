@@ -26,8 +26,8 @@ def run_query(output: str | Path, sql: str, export: str | None = None) -> tuple[
     """Return column names and rows of ``sql`` over the export below ``output``, or over the one at ``export``.
 
     Raises:
-        ConfigError: the statement is wrong (the message is the database's, with the tables there are) or changes
-            rows; or nothing was ever read into ``output``.
+        ConfigError: the statement is wrong (the message is the database's, with the tables there are), changes
+            something or is none; or nothing was ever read into ``output``.
         StorageUnavailable: the export is damaged.
     """
     import duckdb
@@ -48,13 +48,15 @@ def run_query(output: str | Path, sql: str, export: str | None = None) -> tuple[
 
 
 def _refuse_changes(statements: Sequence[duckdb.Statement]) -> None:
-    """Refuse what changes rows: it would seem done, and the copy that it is done to is thrown away."""
+    """Refuse what changes rows or tables: it would seem done, and the copy that it is done to is thrown away."""
     import duckdb
 
     kinds = duckdb.StatementType
-    changing = {kinds.INSERT, kinds.UPDATE, kinds.DELETE, kinds.MERGE_INTO}
+    changing = {kinds.INSERT, kinds.UPDATE, kinds.DELETE, kinds.MERGE_INTO, kinds.DROP, kinds.ALTER}
+    if not statements:
+        raise ConfigError('there is no statement to run: say what to ask, such as "SHOW TABLES".')
     if any(statement.type in changing for statement in statements):
-        raise ConfigError("tomeflow query only asks: a statement that changes rows would reach a copy alone.")
+        raise ConfigError("tomeflow query only asks: a statement that changes something would reach a copy alone.")
 
 
 def _local_copy(export: str, spool_folder: Path) -> Path:

@@ -190,7 +190,8 @@ class _Child:
 
 
 def _lost(reason: str, page_number: int | None) -> StepLost:
-    error = StepLost(f"{reason}. Run again, or leave the page out with --pages.")
+    remedy = "Run again." if page_number is None else "Run again, or leave the page out with --pages."
+    error = StepLost(f"{reason}. {remedy}")
     error.page_number = page_number
     return error
 

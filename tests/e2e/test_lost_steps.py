@@ -51,6 +51,17 @@ def test_a_process_that_dies_once_is_started_again_and_costs_no_byte(
     assert executions(disturbed).count("encode 2") == 2
 
 
+def test_a_process_that_dies_while_it_loads_the_model_is_started_again(
+    source: Path, prefect_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "script.json").write_text(json.dumps({"load 0": ["die", 1]}))
+    pages, _, err = digitized(source, tmp_path, prefect_url)
+    assert {page.status for page in pages.values()} == {"text"}
+    assert executions(tmp_path).count("load 0") == 2
+    assert "the model was not loaded; trying again" in err
+    assert "(SIGSEGV). Run again.\n" in err, "no page is to blame"
+
+
 @pytest.mark.slow
 def test_a_page_that_hangs_dies_or_breaks_the_model_is_failed_and_the_rest_is_read(
     source: Path, prefect_url: str, tmp_path: Path

@@ -59,17 +59,27 @@ def test_the_server_refuses_a_wrong_parameter_with_the_reason(
     assert reason in said
 
 
-def test_the_schedule_is_paused_at_first_and_stays_as_a_person_set_it(served: Served) -> None:
+def test_the_schedule_is_paused_at_first_and_all_stays_as_a_person_set_it(served: Served) -> None:
     (schedule,) = served.deployment("ingest-archive/ingest")["schedules"]
     assert (schedule["active"], schedule["schedule"]["cron"]) == (False, "0 2 * * *")
     assert schedule["schedule"]["timezone"] == "UTC"
     place = f"/deployments/{schedule['deployment_id']}/schedules/{schedule['id']}"
     served.ask(place, {"schedule": {"cron": "30 3 * * 1", "timezone": "Europe/Berlin"}}, method="PATCH")
+    edited = {
+        "parameters": {"prefix": "scans", "output": "elsewhere"},
+        "concurrency_limit": 3,
+        "concurrency_options": {"collision_strategy": "CANCEL_NEW"},
+    }
+    served.ask(f"/deployments/{schedule['deployment_id']}", edited, method="PATCH")
     again = [sys.executable, "-m", "flows.registration", str(served.output), str(served.folder)]
     environment = {**served.environment, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(served.home)}
     done = subprocess.run(again, cwd=served.folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    (after,) = served.deployment("ingest-archive/ingest")["schedules"]
+    deployment = served.deployment("ingest-archive/ingest")
+    assert deployment["parameters"] == {"prefix": "scans", "output": str(served.output)}
+    assert deployment["global_concurrency_limit"]["limit"] == 3
+    assert deployment["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
+    (after,) = deployment["schedules"]
     assert (after["active"], after["schedule"]["cron"]) == (False, "30 3 * * 1")
     assert after["schedule"]["timezone"] == "Europe/Berlin"
 

@@ -1,6 +1,7 @@
 """The step process with a scripted model in it, whose pages hang, die or fail as ``script.json`` says.
 
-``script.json`` in the folder SCRIPTED_FOLDER maps "STAGE PAGE" (STAGE: encode, decode) to [what happens, times]; what
+``script.json`` in the folder SCRIPTED_FOLDER maps "STAGE PAGE" (STAGE: encode, decode; "load 0" is the model) to [what
+happens, times]; what
 happens is hang, die, fail, doubt (a low confidence), or hold until there is a file ``go`` or ``go STAGE PAGE``.
 "pause_s" in it is what every page takes. ``executions.txt`` beside it gets a line for every page begun, ``memory.txt``
 the resident memory at every hundredth page.
@@ -16,6 +17,7 @@ import resource
 import threading
 import time
 import weakref
+from functools import cache
 from pathlib import Path
 
 from support.fakes import ScriptedModel
@@ -93,9 +95,15 @@ def memory_in_use() -> float:
     return 1.0 if (FOLDER / "short of memory").exists() else 0.0
 
 
+@cache
+def load_model(_reading: object) -> DisturbedModel:
+    if "load 0" in json.loads((FOLDER / "script.json").read_text()):
+        happen("load", 0)
+    return DisturbedModel()
+
+
 def install() -> None:
     """Have the steps of this process read with the scripted model."""
-    model = DisturbedModel()
-    steps.load_model = lambda _reading: model
+    steps.load_model = load_model
     steps.PageSource = CountedSource
     MemoryWatermark.for_process = lambda: MemoryWatermark(read=memory_in_use)

@@ -190,8 +190,12 @@ def test_a_wrong_statement_and_a_missing_or_damaged_export_are_told_apart(tmp_pa
     with pytest.raises(ConfigError, match="nothing to ask"):
         run_query(tmp_path, "SELECT 1")
     validate(tmp_path, book(6))
-    with pytest.raises(ConfigError, match="only asks"):
-        run_query(tmp_path, "SELECT 1; DELETE FROM pages")
+    for change in ("SELECT 1; DELETE FROM pages", "DROP TABLE pages", "ALTER TABLE pages ADD COLUMN note VARCHAR"):
+        with pytest.raises(ConfigError, match="only asks"):
+            run_query(tmp_path, change)
+    for nothing in ("", " -- to be written", ";"):
+        with pytest.raises(ConfigError, match="no statement"):
+            run_query(tmp_path, nothing)
     assert run_query(tmp_path, "PIVOT (SELECT status FROM pages) ON status USING count(*)")[0] == ["text"]
     with pytest.raises(ConfigError, match=r"Tables and views: .*hit_ratio"):
         run_query(tmp_path, "SELECT nothing FROM nowhere")
