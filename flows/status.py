@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from data_contracts.errors import ConfigError, StorageUnavailable
+from data_contracts.errors import ConfigError, ContractViolated, StorageUnavailable
 from data_contracts.result import GateStatus
 from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, is_begun, open_export, open_warehouse
 from flows.query import as_table
 from flows.settings import Settings, read_settings
 from tasks import storage
 from tasks.plan import spell_pages
-from tasks.publish import is_published
+from tasks.publish import is_published, read_manifest
 from tasks.validate import quarantine_folder
 
 if TYPE_CHECKING:
@@ -49,7 +49,11 @@ WHERE p.document_sha256 = ? AND p.config_sha256 = ? AND p.run_id = ? GROUP BY AL
 
 
 class DocumentStatus(BaseModel):
-    """What is known of one document; of one that never finished a run only that somebody began."""
+    """What is known of one document; of one that never finished a run only that somebody began.
+
+    The warehouse holds one reading of each content, under the name that was read last: a document that was published
+    under another name before has no run there, and what is known of it is what its manifest says.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -101,8 +105,8 @@ def what_next(status: DocumentStatus, output: str) -> str:
     name = f"--document {status.document_id} -o {output}"
     if status.is_running:
         return "wait: a run is at it"
-    if status.last_run is None:
-        return f"run it again, it goes on where it stopped: tomeflow run SOURCE -o {output}"
+    if status.last_run is None and (unread or not status.is_published):
+        return f"run it again, it goes on where it stopped: tomeflow run {status.source or 'SOURCE'} -o {output}"
     if unread:
         return f"read {unread} pages again: tomeflow backfill {name}"
     if status.quarantined_pages:
@@ -117,12 +121,29 @@ def what_next(status: DocumentStatus, output: str) -> str:
 
 
 def _begun(settings: Settings, name: str) -> DocumentStatus:
+    shelf = storage.join(settings.output, name)
+    is_there = is_published(shelf)
     return DocumentStatus(
         document_id=name,
         is_running=_is_held(settings.work_folder / "locks" / f"{name}.lock"),
-        is_published=is_published(storage.join(settings.output, name)),
+        is_published=is_there,
         in_quarantine=is_published(str(quarantine_folder(settings.work_folder, name))),
+        **(_as_published(shelf) if is_there else {}),
     )
+
+
+def _as_published(shelf: str) -> dict[str, Any]:
+    """Return what a manifest says: all there is of a document whose content was read again under another name."""
+    try:
+        manifest = read_manifest(shelf)
+    except (FileNotFoundError, ContractViolated):  # just being replaced
+        return {}
+    return {
+        "source": manifest["run"]["source"],
+        "selected_pages": len(manifest["selected_pages"]),
+        "statuses": {status: count for status, count in manifest["status_counts"].items() if count},
+        "last_run_at": manifest["run"]["started_at"],
+    }
 
 
 def _finished(settings: Settings, connection: duckdb.DuckDBPyConnection, run: dict[str, Any]) -> DocumentStatus:
@@ -212,7 +233,7 @@ def as_lines(status: DocumentStatus) -> str:
         "document": status.document_id,
         "now": _place(status),
         "source": status.source,
-        "pages": f"{status.selected_pages} ({_shown(status.statuses)})" if status.last_run else None,
+        "pages": f"{status.selected_pages} ({_shown(status.statuses)})" if status.selected_pages else None,
         "gate": _shown(status.gate_statuses),
         "stale": f"{status.stale_pages} pages" if status.stale_pages else None,
         "last run": f"{_minute(status)}, {status.last_run_seconds:.0f} s, {status.last_run}"

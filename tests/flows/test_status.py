@@ -18,7 +18,7 @@ from data_contracts.errors import ConfigError
 from data_contracts.result import BlankReason, ChunkResult, PageResult, PageStatus
 from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
 from flows.single_flight import one_run_at_a_time
-from flows.status import read_statuses
+from flows.status import as_lines, read_statuses
 from tasks.collect import RunRecord, collect_document
 
 STATE = StateRef(uri="states/x", sha256="1" * 64, size_bytes=1, next_page_number=4)
@@ -80,6 +80,22 @@ def test_pages_that_the_last_run_did_not_select_are_not_counted(tmp_path: Path) 
     collected(tmp_path, "twice", numbers=(2,))
     (status,) = read_statuses(str(tmp_path))
     assert (status.selected_pages, status.statuses) == (1, {"blank": 1})
+
+
+def test_one_that_was_published_under_an_earlier_name_of_its_file_stays_whole(tmp_path: Path) -> None:
+    collected(tmp_path, "new")
+    earlier = document("old").document_id
+    shelve(tmp_path / earlier, [])
+    manifest = tmp_path / earlier / "manifest.json"
+    said = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**said, "selected_pages": [1, 2], "status_counts": {"text": 2, "failed": 0}}))
+    with one_run_at_a_time(tmp_path / ".tomeflow" / "locks", earlier):
+        pass
+    new, old = read_statuses(str(tmp_path))
+    assert (new.last_run, old.last_run) == ("run of new", None)
+    assert (old.selected_pages, old.statuses, old.is_published) == (2, {"text": 2}, True)
+    assert (old.source, old.next) == (f"{earlier}.pdf", "nothing")
+    assert "2 (2 text)" in as_lines(old)
 
 
 def test_a_document_that_is_being_read_runs_and_one_that_was_killed_is_to_be_run_again(tmp_path: Path) -> None:
