@@ -19,6 +19,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from data_contracts.errors import ModelUnavailable
+from models.compact.half_linear import HalfLinear
 from models.compact.line_batch import CONTEXT_CHARACTERS, LineBatch, waves
 from models.compact.onnx_weights import BLANK_CLASS, FEATURE_DIM, RECOGNIZER, find_weights
 from models.compact.written import Extend, Strokes, Written, nothing_before
@@ -127,14 +128,14 @@ class WordMemory(nn.Module):
     def __init__(self, shape: DecoderShape) -> None:
         """Make untrained weights."""
         super().__init__()
-        self.query = nn.Linear(3 * FEATURE_DIM, shape.memory_dim)
-        self.key = nn.Linear(3 * FEATURE_DIM, shape.memory_dim)
-        self.value = nn.Linear(3 * FEATURE_DIM, shape.memory_dim)
+        self.query = HalfLinear(3 * FEATURE_DIM, shape.memory_dim)
+        self.key = HalfLinear(3 * FEATURE_DIM, shape.memory_dim)
+        self.value = HalfLinear(3 * FEATURE_DIM, shape.memory_dim)
         self.null_key = nn.Parameter(torch.zeros(shape.memory_dim))
         self.null_bias = nn.Parameter(torch.tensor(6.0))
         self.sharpness = nn.Parameter(torch.tensor(10.0))
-        self.letters = nn.Linear(2 * FEATURE_DIM + shape.memory_dim, shape.width)
-        self.gate = nn.Linear(shape.width + 2, 1)
+        self.letters = HalfLinear(2 * FEATURE_DIM + shape.memory_dim, shape.width)
+        self.gate = HalfLinear(shape.width + 2, 1)
         nn.init.zeros_(self.letters.weight)
         nn.init.zeros_(self.letters.bias)
 
@@ -190,13 +191,13 @@ class ReaderLayer(nn.Module):
         width = shape.width
         self.heads, self.dropout = shape.heads, shape.dropout
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
-        self.own = nn.Linear(width, 3 * width)
-        self.own_out = nn.Linear(width, width)
-        self.ask = nn.Linear(width, width)
-        self.see = nn.Linear(width, 2 * width)
-        self.see_out = nn.Linear(width, width)
+        self.own = HalfLinear(width, 3 * width)
+        self.own_out = HalfLinear(width, width)
+        self.ask = HalfLinear(width, width)
+        self.see = HalfLinear(width, 2 * width)
+        self.see_out = HalfLinear(width, width)
         self.steepness = nn.Parameter(torch.linspace(-1.0, 1.0, shape.heads))
-        self.mix = nn.Sequential(nn.Linear(width, shape.hidden), nn.GELU(), nn.Linear(shape.hidden, width))
+        self.mix = nn.Sequential(HalfLinear(width, shape.hidden), nn.GELU(), HalfLinear(shape.hidden, width))
 
     def look(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return keys and values [lines, heads, frames, dim] of frames with ``states`` [lines, frames, width]."""
@@ -249,25 +250,25 @@ class CompactDecoder(nn.Module):
         super().__init__()
         width = shape.width
         self.shape, self.head = shape, head
-        self.frame = nn.Linear(FEATURE_DIM, width)
-        self.signal = nn.Linear(3, width)
+        self.frame = HalfLinear(FEATURE_DIM, width)
+        self.signal = HalfLinear(3, width)
         self.frame_norm = nn.LayerNorm(width)
         self.smooth = nn.Conv1d(width, width, 5, padding=2)
         self.memory = WordMemory(shape)
-        self.character = nn.Linear(FEATURE_DIM, width)
+        self.character = HalfLinear(FEATURE_DIM, width)
         self.begin = nn.Parameter(torch.zeros(width))
         self.before = nn.Parameter(torch.zeros(width))
-        self.remaining = nn.Linear(width, width)
+        self.remaining = HalfLinear(width, width)
         self.layers = nn.ModuleList(ReaderLayer(shape) for _ in range(shape.layers))
-        self.point_from = nn.Linear(width, shape.pointer_dim)
-        self.point_to = nn.Linear(width, shape.pointer_dim)
+        self.point_from = HalfLinear(width, shape.pointer_dim)
+        self.point_to = HalfLinear(width, shape.pointer_dim)
         self.point_steepness = nn.Parameter(torch.tensor(4.0))
         self.peak = nn.Parameter(torch.tensor(6.0))
-        self.pointed = nn.Linear(FEATURE_DIM, width)
+        self.pointed = HalfLinear(FEATURE_DIM, width)
         self.last_norm = nn.LayerNorm(width)
-        self.change = nn.Linear(width, FEATURE_DIM)
+        self.change = HalfLinear(width, FEATURE_DIM)
         self.trust = nn.Parameter(torch.tensor(1.0))
-        self.end = nn.Linear(width, 1)
+        self.end = HalfLinear(width, 1)
         self.end_trust = nn.Parameter(torch.tensor(END_LOGIT))
         with torch.no_grad():
             for layer in (self.point_from, self.end):

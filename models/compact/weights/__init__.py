@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from models.compact.decoder import FrozenHead, load_weights
+from models.compact.half_linear import packed
 from models.compact.verify import DraftVerifier
 
 FOLDER = Path(__file__).parent
@@ -29,6 +30,6 @@ def load_verifiers(characters: tuple[str, ...], folder: Path | None = None) -> d
     """
     head = FrozenHead.load(folder)
     return {
-        language: DraftVerifier(load_weights(weights_file(language), sha256, head), characters)
+        language: DraftVerifier(packed(load_weights(weights_file(language), sha256, head)), characters)
         for language, sha256 in WEIGHTS_SHA256.items()
     }
