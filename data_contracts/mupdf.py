@@ -34,10 +34,15 @@ def load_page(document: Any, page_index: int) -> Any:
     """Return a page of an open PDF as viewers show it: the whole MediaBox where the CropBox leaves nothing of it.
 
     MuPDF would show such a page white. The open document is changed; whoever saves it saves the page as it is read.
+
+    Raises:
+        ValueError: the page is lost, where MuPDF would show an empty one. It raises other errors itself.
     """
     page = document.load_page(page_index)
     low_level = sys.modules["pymupdf"].mupdf
     page_object = low_level.pdf_page_from_fz_page(page.this).obj()
+    if not low_level.pdf_is_dict(page_object):
+        raise ValueError("the file lists the page and does not have it")
     media_box, crop_box = (
         low_level.pdf_dict_get_inheritable(page_object, name)
         for name in (low_level.PDF_ENUM_NAME_MediaBox, low_level.PDF_ENUM_NAME_CropBox)

@@ -148,9 +148,10 @@ def _copy_one_by_one(pymupdf: Any, document: Any, selected: Sequence[int], targe
     """
     with pymupdf.open() as copy:
         for page_number in selected:
-            if _opens(document, page_number):
+            try:
+                load_page(document, page_number - 1)
                 copy.insert_pdf(document, from_page=page_number - 1, to_page=page_number - 1, widgets=False)
-            else:
+            except Exception:  # whatever MuPDF met first
                 copy.new_page(-1)
         with _disk_errors(pymupdf, target):
             copy.save(target, **REPRODUCIBLE)
@@ -158,7 +159,7 @@ def _copy_one_by_one(pymupdf: Any, document: Any, selected: Sequence[int], targe
 
 def _opens(document: Any, page_number: int) -> bool:
     try:
-        document.load_page(page_number - 1)
+        load_page(document, page_number - 1)
     except Exception:  # whatever MuPDF met first
         return False
     return True

@@ -15,7 +15,7 @@ from typing import Any
 
 from data_contracts.document import DocumentRef, document_id, require_utf8_name, shown_name
 from data_contracts.errors import EmptyDocument, EncryptedDocument, NotADocument, TomeflowError, UnreadableDocument
-from data_contracts.mupdf import mupdf
+from data_contracts.mupdf import load_page, mupdf
 from data_contracts.page_images import KINDS_IN_WORDS, file_kind, folder_files, frames_of
 from data_contracts.source_stamp import source_stamp
 from tasks import spool, storage
@@ -157,7 +157,7 @@ def _check_that_a_page_opens(document: Any, page_count: int, name: str) -> None:
     error: Exception | None = None
     for page_index in range(page_count):
         try:
-            document.load_page(page_index)
+            load_page(document, page_index)
         except Exception as failure:
             error = failure
         else:

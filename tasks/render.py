@@ -118,6 +118,7 @@ class PageSource:
                 self._rendered_pages = 0
             self._rendered_pages += 1
             page = load_page(self._document, page_number - 1)
+            pymupdf.TOOLS.reset_mupdf_warnings()
             dpi = _capped(
                 self._config.dpi or page_dpi(page), page.rect.width, page.rect.height, self._config.max_page_megapixels
             )
@@ -126,6 +127,9 @@ class PageSource:
             rows = np.frombuffer(pixmap.samples_mv, dtype=np.uint8).reshape(pixmap.height, pixmap.stride)
             pixels = rows[:, : pixmap.width * 3].reshape(pixmap.height, pixmap.width, 3).copy()
             pymupdf.TOOLS.store_shrink(100)
+            lost = "" if _is_empty(self._document, page) else pymupdf.TOOLS.mupdf_warnings()
+        if lost and (pixels == pixels[0, 0]).all():
+            raise ValueError(f"it comes out empty, and parts of it cannot be read: {lost.splitlines()[0]}")
         return pixels, dpi
 
     def _close_document(self) -> None:
@@ -161,6 +165,12 @@ class PageSource:
             count_frames(self._image, frame.path)  # in a folder, a file whose frames cannot be counted is one page
         self._image.seek(frame.index)
         return self._image
+
+
+def _is_empty(document: Any, page: Any) -> bool:
+    """Return whether a page has nothing to show: MuPDF complains of content without a byte, too."""
+    contents = page.get_contents()
+    return all(xref < document.xref_length() and document.xref_stream_raw(xref) == b"" for xref in contents)
 
 
 def page_dpi(page: Any) -> float:

@@ -136,6 +136,16 @@ def test_crop_box_and_user_unit_are_respected(tmp_path, need_tool):
     assert pixels_at(tmp_path / "document.pdf", 36) == pixels_at(tmp_path / "cropped.pdf", 36)
 
 
+@pytest.mark.parametrize("percent", [20, 40, 50, 80, 99])
+@pytest.mark.parametrize("selected", [[1, 2, 3], [2, 3]])
+def test_of_a_pdf_that_is_cut_off_any_pages_can_be_published(tmp_path, percent, selected):
+    content = scanned_pdf(tmp_path / "whole.pdf", 3).read_bytes()
+    (tmp_path / "cut.pdf").write_bytes(content[: len(content) * percent // 100])
+    written(tmp_path / "cut.pdf", [failed_page(number) for number in selected], tmp_path / "document.pdf")
+    with pymupdf.open(tmp_path / "document.pdf") as document:
+        assert document.page_count == len(selected)
+
+
 def test_a_page_is_published_as_it_is_read_where_its_crop_box_leaves_nothing_of_it(tmp_path):
     with pymupdf.open(scanned_pdf(tmp_path / "scan.pdf", 1)) as document:
         document.xref_set_key(document[0].xref, "CropBox", "[5000 5000 5100 5100]")

@@ -161,6 +161,30 @@ def test_every_page_of_a_document_is_another(tmp_path):
     assert not np.array_equal(first.pixels, second.pixels)
 
 
+@pytest.mark.parametrize("percent", [20, 40, 80, 99])
+def test_of_a_pdf_that_is_cut_off_a_page_is_as_it_was_or_fails(tmp_path, percent):
+    content = scanned_pdf(tmp_path / "whole.pdf", 3).read_bytes()
+    (tmp_path / "cut.pdf").write_bytes(content[: len(content) * percent // 100])
+    lost = []
+    for number in (1, 2, 3):
+        try:
+            shown = rendered(tmp_path / "cut.pdf", number).pixels
+        except RenderFailed as error:
+            lost.append(str(error))
+        else:
+            assert np.array_equal(shown, rendered(tmp_path / "whole.pdf", number).pixels)
+    assert lost
+
+
+@pytest.mark.parametrize(("part", "value"), [("Contents", "[98 0 R 99 0 R]"), ("Resources", "<< /XObject << >> >>")])
+def test_a_page_of_which_what_it_shows_is_lost_is_not_blank(tmp_path, part, value):
+    with pymupdf.open(scanned_pdf(tmp_path / "scan.pdf", 1)) as document:
+        document.xref_set_key(document[0].xref, part, value)
+        document.save(tmp_path / "damaged.pdf")
+    with pytest.raises(RenderFailed, match="comes out empty, and parts of it cannot be read"):
+        rendered(tmp_path / "damaged.pdf")
+
+
 def test_a_damaged_page_fails_alone(tmp_path):
     with PageSource(pdf_with_a_lost_page(tmp_path / "damaged.pdf"), "pdf", RenderConfig()) as pages:
         assert size(pages.render(1)) == SCAN_SIZE_PX
