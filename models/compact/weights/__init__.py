@@ -10,7 +10,7 @@ from models.compact.verify import DraftVerifier
 
 FOLDER = Path(__file__).parent
 WEIGHTS_SHA256 = {
-    "de": "adec636173e2682e83b77e29f9c116301de284d06c9fe3f074b2bfaa3a32868b",
+    "de": "8fbb6b08b9dac7b85f76b7b394856f14cd631e1727657ee23a865803b564ab1a",
     "en": "d39e9c5b4ca072a11857c86db85c14fc4ed1e812a753655d340498b8ba2a2831",
     "fr": "337374c2b8177bc51cf11f52143cfc91b8aa89a969ea848e282411cc284ef693",
 }
