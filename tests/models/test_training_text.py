@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from models.compact.training.common_words import WORDS, commonest
 from models.compact.training.leaks import read_leaks
 from models.compact.training.text import (
     LINES_OF_A_PAGE,
@@ -86,6 +87,19 @@ def test_apostrophes_are_set_curly_and_french_punctuation_close() -> None:
     assert typeset(said, curly=False, close=False) == said
     assert typeset(said, curly=True, close=False) == said.replace("'", "’")
     assert typeset(said, curly=False, close=True) == "C'est; «non»! Oui: -;"
+
+
+def test_the_commonest_words_are_no_names_and_french_ones_come_in_old_spelling_too(tmp_path: Path) -> None:
+    rare = " ".join(
+        "mot" + "abcdefghij"[n // 100] + "abcdefghij"[n // 10 % 10] + "abcdefghij"[n % 10] for n in range(999)
+    )
+    said = "Chaque soir Martin était seul avec Martin et Martin, puis il chantait pour lui."
+    (tmp_path / "a.txt").write_text("\n\n".join([said] * 50 + [rare] + [said] * 50), "utf-8")
+    words = commonest(Corpus(tmp_path, "fr", held_out=False))
+    assert len(words) == WORDS
+    assert words == sorted(words)
+    assert {"était", "étoit", "avec", "auec", "pour"} <= set(words)
+    assert not {"martin", "il", "chaque"} & set(words)
 
 
 def test_old_german_spelling() -> None:
