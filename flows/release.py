@@ -16,6 +16,7 @@ from pathlib import Path
 
 from data_contracts.errors import ConfigError
 from data_contracts.manifest import MANIFEST
+from data_contracts.records import RUN_AGAIN
 from data_contracts.verdict import Release, Verdict
 from flows.published import require_whole
 from flows.report import write_report
@@ -23,7 +24,7 @@ from flows.settings import read_settings
 from flows.single_flight import one_run_at_a_time
 from tasks import storage
 from tasks.plan import parse_pages
-from tasks.publish import FILE_NAMES, move_to_shelf, read_manifest
+from tasks.publish import FILE_NAMES, is_published, move_to_shelf, read_manifest
 from tasks.validate import quarantine_folder, read_verdict, record_releases, verdict_fields
 
 LAST_PAGE = 100_000
@@ -98,8 +99,11 @@ def main(options: argparse.Namespace) -> int:
     verdict = release_pages(
         options.output, options.document, options.pages, options.why, options.by or getpass.getuser()
     )
-    if verdict.is_publishable:
-        print(f"{verdict.document_id} is released: {storage.join(options.output, verdict.document_id)}")
+    shelf = storage.join(options.output, verdict.document_id)
+    if verdict.is_publishable and is_published(shelf):
+        print(f"{verdict.document_id} is released: {shelf}")
+    elif verdict.is_publishable:
+        print(f"{verdict.document_id} is released, but what was kept back is gone. {RUN_AGAIN}")
     else:
         print(f"{verdict.document_id} stays in quarantine: {verdict.summary}")
     return 0

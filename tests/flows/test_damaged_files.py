@@ -153,3 +153,9 @@ def test_a_damaged_copy_that_was_kept_back_is_not_released(
     assert name in told
     assert not (kept / DOCUMENT).exists()
     assert run_query(kept, "SELECT count(*) FROM releases")[1] == [(0,)], "nothing is released"
+
+
+def test_a_release_of_what_is_gone_says_how_it_is_published(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(quarantined(kept))
+    assert main(list(release(kept))) == 0
+    assert "what was kept back is gone. Run the document again" in capsys.readouterr().out
