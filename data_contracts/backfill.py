@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from data_contracts.errors import ConfigError
 from data_contracts.warehouse import upsert
 
 if TYPE_CHECKING:
@@ -108,7 +109,15 @@ class BackfillReport(_Record):
 
 
 def find_pages(connection: duckdb.DuckDBPyConnection, query: PageQuery) -> list[FoundPage]:
-    """Return the pages that answer ``query``, by document and page number."""
+    """Return the pages that answer ``query``, by document and page number.
+
+    Raises:
+        ConfigError: the warehouse knows no document of that name; the message lists those it knows.
+    """
+    known = [str(row[0]) for row in connection.execute("SELECT document_id FROM documents ORDER BY 1").fetchall()]
+    if query.document_id is not None and query.document_id not in known:
+        there_are = ", ".join(known) or "none"
+        raise ConfigError(f"there is no reading of a document {query.document_id!r}; there are those of: {there_are}.")
     result = connection.execute(
         _FIND,
         [

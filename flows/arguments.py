@@ -26,3 +26,10 @@ def port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= LAST_PORT:
         raise ArgumentTypeError(f"{text} is no port: give 1 to {LAST_PORT}")
     return int(text)
+
+
+def at_least_one(text: str) -> int:
+    """Return a number of things of which there must be one."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text}: give 1 or more")
+    return int(text)

@@ -92,7 +92,7 @@ def backfill(
     check_changes(overrides or {})
     settings = read_settings(output)
     query = PageQuery(
-        document_id=document,
+        document_id=document or None,
         since=since,
         statuses=statuses or (() if pages or chunks else BACKFILL_STATUSES[:3]),
         page_numbers=plan.parse_pages(pages, LAST_PAGE) if pages else (),

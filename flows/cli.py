@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from flows.arguments import place, port, utf8_place
+from flows.arguments import at_least_one, place, port, utf8_place
 
 EXIT_OUTPUT_LOST = 1
 EXIT_BAD_USAGE = 2
@@ -194,9 +194,8 @@ def _add_digitizing(run: argparse.ArgumentParser) -> None:
     run.add_argument("--model-path", metavar="DIR", help="folder with the large model's weights")
     run.add_argument("--device", choices=["auto", "cuda", "mps", "cpu"], help="where the large model computes")
     run.add_argument("--format", metavar="LIST", help="of txt, pdf, jsonl (default: all)")
-    run.add_argument(
-        "--at-once", type=int, default=2, metavar="N", help="documents side by side, sharing one model (default: 2)"
-    )
+    side_by_side = "documents side by side, sharing one model (default: 2)"
+    run.add_argument("--at-once", type=at_least_one, default=2, metavar="N", help=side_by_side)
     run.add_argument(
         "--gate",
         action=argparse.BooleanOptionalAction,
@@ -297,7 +296,8 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("-o", "--output", default="out", metavar="OUT", help="where documents are published")
     serve.add_argument("--host", default="127.0.0.1", help="where to listen (default: this machine alone)")
     serve.add_argument("--port", type=port, default=4200, metavar="N", help="where to listen (default: 4200)")
-    serve.add_argument("--at-once", type=int, default=1, metavar="N", help="documents side by side (default: 1)")
+    side_by_side = "documents side by side (default: 1)"
+    serve.add_argument("--at-once", type=at_least_one, default=1, metavar="N", help=side_by_side)
     serve.set_defaults(command=_serve)
 
 

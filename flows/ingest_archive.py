@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
+from typing import Annotated
 
 from prefect import flow
 from prefect.runtime import flow_run
+from pydantic import Field
 
 from data_contracts.archive import ArchiveObject, ArchiveReport, ArchiveStatus, read_archive, record_objects, report_on
 from data_contracts.config import DigitizeConfig
@@ -18,7 +20,7 @@ from data_contracts.document import shown_name
 from data_contracts.errors import ContractViolated, NotADocument, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport
 from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
-from flows.digitize import DEFAULT_CONFIG, digitize_document, side_by_side
+from flows.digitize import DEFAULT_CONFIG, DOCUMENTS_AT_ONCE, digitize_document, side_by_side
 from flows.outcome import archive_ended
 from flows.plain_errors import log_known_errors_plainly
 from flows.settings import read_settings
@@ -36,7 +38,11 @@ MAX_ATTEMPTS = 3
 
 @flow(name="ingest-archive", flow_run_name="ingest {prefix}", validate_parameters=True)
 def ingest_archive(
-    prefix: str, output: str = "out", config: DigitizeConfig = DEFAULT_CONFIG, retry_failed: bool = False
+    prefix: str,
+    output: str = "out",
+    config: DigitizeConfig = DEFAULT_CONFIG,
+    retry_failed: bool = False,
+    documents_at_once: Annotated[int, Field(ge=1)] = DOCUMENTS_AT_ONCE,
 ) -> ArchiveReport:
     """Digitize what is new or changed below ``prefix``, side by side; one that fails never stops another.
 
@@ -48,6 +54,7 @@ def ingest_archive(
         output: folder that holds published documents.
         config: how documents are read, and what is written.
         retry_failed: try again also what failed for good or too often.
+        documents_at_once: documents side by side; they share one process, and so one copy of the model.
 
     Raises:
         UnreadableDocument: there is nothing at ``prefix``.
@@ -58,7 +65,7 @@ def ingest_archive(
     with one_run_at_a_time(work / "locks", "ingest-archive"):
         items = scan.scan_archive(prefix, output)
         ingestion = _Ingestion(prefix.rstrip("/"), output, config, retry_failed, str(flow_run.id))
-        seen = side_by_side(ingestion.take, items)
+        seen = side_by_side(ingestion.take, items, documents_at_once)
         export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)  # with how the last ones ended
     report = report_on(ingestion.prefix, seen, scan.names_gone(list(ingestion.known), items), ingestion.run_id)
     return archive_ended(report, ingestion.run_id, output)

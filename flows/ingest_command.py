@@ -21,7 +21,8 @@ def main(options: argparse.Namespace) -> int:
         from flows.outcome import report_of
 
         follow("tomeflow.ingest")
-        report: ArchiveReport = report_of(ingest_archive, options.prefix, options.output, config, options.retry_failed)
+        given = (options.prefix, options.output, config, options.retry_failed, options.at_once)
+        report: ArchiveReport = report_of(ingest_archive, *given)
     _print_report(report)
     if options.json:
         print(report.model_dump_json())

@@ -56,8 +56,6 @@ def _given(**values: Any) -> dict[str, Any]:
 def run_documents(options: argparse.Namespace) -> list[DocumentReport]:
     """Digitize every input; one that fails is reported and never stops another."""
     config = read_config(options)
-    if options.at_once < 1:
-        raise ConfigError(f"--at-once {options.at_once}: give 1 or more. See tomeflow run --help.")
     settings = read_settings(options.output)
     # Ray prints on standard output that a worker died; that belongs to --json.
     with prefect_api(settings.work_folder, settings.prefect_api_url), Progress(), redirect_stdout(sys.stderr):

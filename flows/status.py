@@ -99,6 +99,15 @@ def read_statuses(output: str, document_id: str | None = None) -> list[DocumentS
     ]
 
 
+def count_failed_objects(output: str) -> int:
+    """Return how many objects of archives could not be published when an ingestion last saw them."""
+    with _warehouse(read_settings(output).work_folder) as connection:
+        if connection is None:
+            return 0
+        ((count,),) = connection.execute("SELECT count(*) FROM archive_objects WHERE status = 'failed'").fetchall()
+        return int(count)
+
+
 def what_next(status: DocumentStatus, output: str) -> str:
     """Return what a person does next about a document, as a command where there is one."""
     unread = status.statuses.get("failed", 0) + status.statuses.get("truncated", 0)
@@ -224,6 +233,9 @@ def main(options: argparse.Namespace) -> int:
         print("\n".join(f"{status.document_id}: {status.next}" for status in statuses if status.next != NOTHING))
     else:
         print(f"no document in {options.output} yet", file=sys.stderr)
+    if not options.json and not options.document and (failed := count_failed_objects(options.output)):
+        asked = "SELECT prefix, name, reason FROM archive_objects WHERE status = 'failed'"
+        print(f'{failed} objects of archives failed when last ingested: tomeflow query "{asked}" -o {options.output}')
     return 0
 
 

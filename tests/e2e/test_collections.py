@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.command import command
 from support.failures.processes import until
-from support.scripted_run import TIMEOUT_S, executions, start
+from support.scripted_run import TIMEOUT_S, environment, executions, start
 from support.sources import drawn_pdf
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow]
@@ -38,6 +40,19 @@ def test_documents_are_read_side_by_side_and_one_that_fails_stops_no_other(prefe
     assert "bad.pdf" in reports[0]["error"]
     assert [Path(report["output"]).name.partition("-")[0] for report in reports[1:]] == ["one", "two"]
     assert Counter(executions(tmp_path)) == {f"{step} {n}": 2 for step in ("encode", "decode") for n in range(1, 5)}
+
+
+def test_an_ingestion_reads_as_many_documents_at_once_as_it_is_told(prefect_url: str, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    for name in ("one", "two", "three"):
+        drawn_pdf(archive / f"{name}.pdf", [name])
+    (tmp_path / "script.json").write_text(json.dumps({"pause_s": 0.5}))
+    options = ("--at-once", "1", "--no-gate", "--format", "txt", "--dpi", "50")
+    ingest = command("ingest", archive, "-o", tmp_path / "out", *options)
+    done = subprocess.run(ingest, env=environment(tmp_path, prefect_url), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert executions(tmp_path) == ["encode 1", "decode 1"] * 3
 
 
 def test_of_two_runs_of_one_document_one_works_and_the_other_waits_and_says_so(

@@ -91,6 +91,11 @@ def test_pages_are_found_by_document_status_chunk_date_model_and_configuration(
     assert [(found_page.document_id, found_page.page_number) for found_page in found] == expected
 
 
+def test_a_document_that_was_never_read_is_refused_with_those_there_are(warehouse: Path) -> None:
+    with open_warehouse(warehouse) as connection, pytest.raises(ConfigError, match=r"'frist'.*first, second"):
+        find_pages(connection, PageQuery(document_id="frist"))
+
+
 def test_a_page_that_the_latest_run_left_out_is_not_found(warehouse: Path) -> None:
     document = DocumentRef(document_id="first", uri="first", sha256="first", page_count=3, kind="pdf")
     run = RunRecord(

@@ -38,6 +38,12 @@ def test_onnx_runtime_leaves_no_identifier_of_the_machine_and_no_events_to_send(
     assert list(tmp_path.rglob("*")) == [], "it keeps its device id and its queue in the home folder"
 
 
+@pytest.mark.parametrize("command", ["run book.pdf", "ingest archive", "serve"])
+def test_no_document_at_once_is_a_wrong_parameter(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split(), "--at-once=0"]) == 2
+    assert "argument --at-once: 0: give 1 or more" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("port", ["0", "65536", "99999", "-1", "http"])
 def test_a_port_that_there_is_not_is_a_wrong_parameter(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", f"--port={port}"]) == 2

@@ -12,11 +12,14 @@ import pytest
 from support.command import run
 from support.shelf import shelve
 
+from data_contracts.archive import ArchiveObject, ArchiveStatus, record_objects
 from data_contracts.config import ReadingConfig
 from data_contracts.document import DocumentRef, StateRef
 from data_contracts.errors import ConfigError
 from data_contracts.result import BlankReason, ChunkResult, PageResult, PageStatus
 from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
+from flows.cli import main
+from flows.query import run_query
 from flows.single_flight import one_run_at_a_time
 from flows.status import as_lines, read_statuses
 from tasks.collect import RunRecord, collect_document
@@ -135,6 +138,25 @@ def test_a_document_that_there_is_not_is_refused_with_those_there_are(tmp_path: 
     name = collected(tmp_path, "good")
     with pytest.raises(ConfigError, match=name):
         read_statuses(str(tmp_path), "none")
+
+
+def test_objects_of_an_archive_that_failed_are_counted_with_the_query_that_names_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    collected(tmp_path, "good")
+    seen = {"prefix": "scans", "uri": "scans", "version": "1", "run_id": "run", "changed_at": datetime.now(UTC)}
+    objects = [
+        ArchiveObject(name="cut.pdf", status=ArchiveStatus.FAILED, reason="it is cut off", **seen),
+        ArchiveObject(name="good.pdf", status=ArchiveStatus.PUBLISHED, **seen),
+    ]
+    warehouse = tmp_path / ".tomeflow" / WAREHOUSE_FILE
+    with open_warehouse(warehouse) as connection:
+        record_objects(connection, objects)
+    export_warehouse(warehouse, tmp_path / ".tomeflow" / EXPORT_FOLDER)
+    assert main(["status", "-o", str(tmp_path)]) == 0
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert told.startswith("1 objects of archives failed when last ingested: tomeflow query ")
+    assert run_query(tmp_path, told.split('"')[1])[1] == [("scans", "cut.pdf", "it is cut off")]
 
 
 def test_the_command_prints_a_table_one_document_or_json(tmp_path: Path) -> None:
