@@ -5,6 +5,7 @@ A source is a set of known words with the form they were seen in. Knows nothing 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -27,10 +28,9 @@ class KnownWords:
         self._forms: dict[str, str] = {}
         for form in forms:
             self._forms.setdefault(form.casefold(), form)
-        by_length: dict[int, list[str]] = {}
-        for key in sorted(self._forms):
-            by_length.setdefault(len(key), []).append(key)
-        self._by_length = {length: (np.array(keys, object), _letter_sets(keys)) for length, keys in by_length.items()}
+        keys = sorted(self._forms, key=len)
+        self._keys, self._letters = np.array(keys, object), _letter_sets(keys)
+        self._lengths = np.fromiter(map(len, keys), np.int16, len(keys))
 
     def __len__(self) -> int:
         """Return how many distinct words there are."""
@@ -47,31 +47,42 @@ class KnownWords:
     def near(self, word: str) -> tuple[str, ...]:
         """Return forms of the words spelt nearly like ``word``, nearest first, itself included."""
         key = word.casefold()
-        own_letters = _letter_sets([key])
-        possible: list[str] = []
-        allowed: list[int] = []
-        for length, (keys, letters) in self._by_length.items():
-            edits = int(DISTANCE_RATIO * max(length, len(key)))
-            if abs(length - len(key)) <= edits:
-                # An edit adds at most one letter and takes at most one away; a longer word costs edits that take none.
-                adds, takes = edits - max(0, len(key) - length), edits - max(0, length - len(key))
-                added = np.bitwise_count(letters & ~own_letters) <= adds
-                possible += keys[added & (np.bitwise_count(own_letters & ~letters) <= takes)].tolist()
-                allowed += [edits] * (len(possible) - len(allowed))
-        return tuple(self._forms[found] for _, found in sorted(_within(key, possible, allowed))[:CANDIDATES])
+        shortest, longest = math.ceil(len(key) * (1 - DISTANCE_RATIO)), int(len(key) / (1 - DISTANCE_RATIO))
+        some = slice(*np.searchsorted(self._lengths, (shortest, longest + 1)))
+        lengths, letters, own_letters = self._lengths[some], self._letters[some], _letter_sets([key])
+        edits = (DISTANCE_RATIO * np.maximum(lengths, len(key))).astype(np.int16)
+        # An edit adds at most one letter and takes at most one away; a longer word costs edits that take none.
+        longer = lengths - len(key)
+        added = np.bitwise_count(letters & ~own_letters) <= edits + np.minimum(longer, 0)
+        taken = np.bitwise_count(own_letters & ~letters) <= edits - np.maximum(longer, 0)
+        possible = np.flatnonzero(added & taken)
+        found = sorted(_within(key, self._keys[some][possible].tolist(), edits[possible]))
+        return tuple(self._forms[near] for _, near in found[:CANDIDATES])
 
 
 def _letter_sets(keys: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """Return the set of characters of each key, as bits; characters that share a bit only weaken the filter."""
-    return np.array([sum(1 << bit for bit in {ord(character) % 64 for character in key}) for key in keys], np.uint64)
+    """Return the characters of each key, as bits: 32 for those that occur and 32 for those that occur again.
+
+    Characters that share a bit only weaken the filter.
+    """
+    return np.array([_letter_set(key) for key in keys], np.uint64)
 
 
-def _within(key: str, possible: Sequence[str], allowed: Sequence[int]) -> Iterable[tuple[int, str]]:
+def _letter_set(key: str) -> int:
+    once = again = 0
+    for character in key:
+        bit = 1 << ord(character) % 32
+        again |= once & bit
+        once |= bit
+    return again << 32 | once
+
+
+def _within(key: str, possible: Sequence[str], allowed: npt.NDArray[np.int16]) -> Iterable[tuple[int, str]]:
     """Return those of ``possible`` that are as many edits from ``key`` as ``allowed`` for each, with their distance."""
     if not possible:
         return ()
     distance = Levenshtein.distance
-    distances = process.cdist([key], possible, scorer=distance, score_cutoff=max(allowed), dtype=np.uint8)[0]
+    distances = process.cdist([key], possible, scorer=distance, score_cutoff=int(allowed.max()), dtype=np.uint8)[0]
     return ((int(distances[index]), possible[index]) for index in np.flatnonzero(distances <= allowed).tolist())
 
 

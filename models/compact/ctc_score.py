@@ -7,6 +7,7 @@ them are computed, and nothing is lost. Knows nothing of words, candidates or wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,10 @@ class CtcHead:
 
         The constant is that of the frames, so scores may be compared with one another only.
         """
-        classes = np.unique(np.fromiter((c for text in texts for c in (BLANK_CLASS, *text)), np.int32))
-        return forward(self.logits(frames, classes), [np.searchsorted(classes, text).tolist() for text in texts])
+        written = np.fromiter(chain((BLANK_CLASS,), *texts), np.int32)  # the blank is the first column
+        classes, columns = np.unique(written, return_inverse=True)
+        ends = accumulate(map(len, texts), initial=1)
+        return forward(self.logits(frames, classes), [columns[start:end].tolist() for start, end in pairwise(ends)])
 
 
 def forward(logits: Scores, texts: Sequence[Sequence[int]]) -> Scores:
