@@ -47,12 +47,16 @@ def test_an_ingestion_reads_as_many_documents_at_once_as_it_is_told(prefect_url:
     archive.mkdir()
     for name in ("one", "two", "three"):
         drawn_pdf(archive / f"{name}.pdf", [name])
-    (tmp_path / "script.json").write_text(json.dumps({"pause_s": 0.5}))
-    options = ("--at-once", "1", "--no-gate", "--format", "txt", "--dpi", "50")
+    (tmp_path / "script.json").write_text(json.dumps({"encode 1": ["hold", 3]}))
+    options = ("--at-once", "3", "--no-gate", "--format", "txt", "--dpi", "50")
     ingest = command("ingest", archive, "-o", tmp_path / "out", *options)
-    done = subprocess.run(ingest, env=environment(tmp_path, prefect_url), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert executions(tmp_path) == ["encode 1", "decode 1"] * 3
+    with subprocess.Popen(ingest, env=environment(tmp_path, prefect_url), stderr=subprocess.PIPE, text=True) as run:
+        try:
+            assert until(lambda: executions(tmp_path).count("encode 1") == 3, TIMEOUT_S), "the third waits"
+        finally:
+            (tmp_path / "go").touch()
+            _, err = run.communicate(timeout=TIMEOUT_S)
+    assert run.returncode == 0, err
 
 
 def test_of_two_runs_of_one_document_one_works_and_the_other_waits_and_says_so(
