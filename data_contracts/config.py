@@ -183,6 +183,13 @@ class DigitizeConfig(_Config):
     step_timeout_seconds: float = Field(
         900, ge=1, le=86_400, description="longest silence of a page in work; then its process is started anew [s]"
     )
+    render_timeout_seconds: float = Field(
+        60,
+        ge=1,
+        le=86_400,
+        description="processor time for rendering a page; then it is failed. Opening a document has as much, and more "
+        "if it is large [s]",
+    )
     formats: tuple[Format, ...] = Field(("txt", "pdf", "jsonl"), description="what is published")
     quality: QualityConfig = QualityConfig()
 

@@ -8,7 +8,8 @@
     |-- UnreadableDocument            10  the source cannot be read as a document
     |   |-- EncryptedDocument         11
     |   |-- EmptyDocument             12  no pages
-    |   `-- NotADocument              13  neither a PDF nor an image
+    |   |-- NotADocument              13  neither a PDF nor an image
+    |   `-- TooCostlyDocument         14  to open or copy it takes more time or memory than a document may
     |-- PageFailed                    20  at least one page has no reading
     |   |-- RenderFailed              21
     |   |-- DecodeFailed              22
@@ -88,6 +89,12 @@ class NotADocument(UnreadableDocument):
     """The source is neither a PDF nor an image of a known kind."""
 
     exit_code = 13
+
+
+class TooCostlyDocument(UnreadableDocument):
+    """To open, count or copy the document takes more time or memory than a document may, or kills who does it."""
+
+    exit_code = 14
 
 
 class PageFailed(TomeflowError):

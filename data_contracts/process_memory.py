@@ -1,8 +1,9 @@
-"""How much memory this process has needed, and giving back what it needs no more."""
+"""How much memory this process has needed, giving back what it needs no more, and telling that it ran out."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import resource
 import sys
 
@@ -20,3 +21,29 @@ def give_back_free_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+_SIGNS_OF_NO_MEMORY = (
+    "memoryerror",
+    "std::bad_alloc",
+    "cannot allocate memory",
+    "unable to allocate",
+    "out of memory",
+    "malloc (",
+    "malloc of",
+    "realloc (",
+    "calloc (",
+    "can't start new thread",
+    "failed to create thread",
+    "resource temporarily unavailable",
+    "failed to map segment",
+)
+"""What the interpreter, the C library, MuPDF, NumPy, DuckDB and the loader say when memory or a thread is refused."""
+
+
+def is_out_of_memory(error: object) -> bool:
+    """Return whether an error, or what a process said last, tells of memory that ran out."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    said = f"{type(error).__name__}: {error}".lower()
+    return any(sign in said for sign in _SIGNS_OF_NO_MEMORY)

@@ -156,7 +156,8 @@ class _Backfill:
                 document_id=self._first.document_id, skipped=skipped, exit_code=PageFailed.exit_code
             )
         work = self._settings.work_folder
-        with ingest.fetched(self._first.uri, work / "spool") as (document, source):
+        seconds = self._config.render_timeout_seconds
+        with ingest.fetched(self._first.uri, work / "spool", seconds) as (document, source):
             ingest.require_same(document, self._first.document_sha256)
             with one_run_at_a_time(work / "locks", document.document_id):
                 rereading = Rereading(document, source, self._config, self._settings.checkpoints)

@@ -275,6 +275,7 @@ class ChunkSteps:
             "kind": self.document.kind,
             "chunk": chunk,
             "root": self._root,
+            "render_seconds": self._config.render_timeout_seconds,
         }
 
     def _name(self, chunk: ChunkRef) -> str:

@@ -21,7 +21,8 @@ exit codes:
   0 all documents published      10 unreadable document   20 a page has no reading   40 a promise is broken
   2 wrong parameter              11 needs a password      30 state refused           50 storage unavailable
   3 several different failures   12 no pages              31 other model             60 model unavailable
-  1 anything else                13 not a document        33 broken checksum
+  1 anything else                13 not a document        33 broken checksum         23 memory ran out
+                                 14 too costly to open
 """
 
 _TRUTH = """\

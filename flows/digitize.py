@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -26,10 +26,11 @@ from pydantic import Field
 
 from data_contracts.config import DigitizeConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef
-from data_contracts.errors import ContractViolated, PageFailed, TomeflowError, page_context
+from data_contracts.errors import ContractViolated, OutOfMemory, PageFailed, TomeflowError, page_context
+from data_contracts.isolation import Lost, isolated_call, seconds_for
 from data_contracts.ledger import check_ledger
 from data_contracts.process_memory import process_peak_bytes
-from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageTimings
+from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageStatus, PageTimings
 from data_contracts.scan_digest import scan_digests
 from data_contracts.source_stamp import require_unchanged
 from data_contracts.verdict import Verdict
@@ -163,7 +164,7 @@ def digitize_document(
     started_at, started = datetime.now(UTC), time.monotonic()
     settings = read_settings(output)
     work = settings.work_folder
-    with ingest.fetched(source, work / "spool") as (document, local_path), _only_run_of(document, work):
+    with _fetched(source, work, config) as (document, local_path), _only_run_of(document, work):
         selected = plan.parse_pages(config.pages, document.page_count)
         about = {"document_id": document.document_id, "page_total": len(selected)}
         logger.info("%s: %d pages", document.document_id, len(selected), extra=about)
@@ -199,6 +200,10 @@ def digitize_document(
         if verdict:
             validate.require_publishable(work, verdict)
     return report
+
+
+def _fetched(source: str, work: Path, config: DigitizeConfig) -> AbstractContextManager[tuple[DocumentRef, Path]]:
+    return ingest.fetched(source, work / "spool", config.render_timeout_seconds)
 
 
 @contextmanager
@@ -281,8 +286,22 @@ def _validate(
         selected,
         lambda: (page for chunk in chunks() for page in chunk.pages),
         chain.from_iterable(timings),
-        scan_digests(local_path, document.kind, selected),
+        _digests(document, local_path, config, chunks),
     )
+
+
+def _digests(
+    document: DocumentRef, local_path: Path, config: DigitizeConfig, chunks: Callable[[], Iterable[ChunkResult]]
+) -> dict[int, str]:
+    """Return the digests of the pages that were read; a page that failed is not looked at again."""
+    read = [page.page_number for chunk in chunks() for page in chunk.pages if page.status is not PageStatus.FAILED]
+    seconds = seconds_for(local_path, config.render_timeout_seconds)
+    try:
+        digests: dict[int, str] = isolated_call(scan_digests, local_path, document.kind, read, seconds=seconds)
+    except (Lost, OutOfMemory) as error:
+        logger.warning("%s: nobody looked for pages with the very same picture: %s", document.document_id, error)
+        return {}
+    return digests
 
 
 def _check_and_report(folder: str, config: DigitizeConfig, work: Path, verdict: Verdict | None) -> Verdict | None:
@@ -328,7 +347,8 @@ def _publish(
         **run.model_dump(mode="json"),
     }
     folder = storage.join(output, document.document_id)
-    publish.publish_document(document, local_path, pages, folder, config.formats, fields, run_fields)
+    given = (document, local_path, pages, folder, config.formats, fields, run_fields)
+    publish.publish_document(*given, config.render_timeout_seconds)
     return folder
 
 

@@ -146,7 +146,7 @@ class _Ingestion:
             if item.claims_to_be_a_document:
                 raise NotADocument(f"{item.name}: {reason}.")
             return started.model_copy(update={"status": ArchiveStatus.NOT_A_DOCUMENT, "reason": reason})
-        document, _ = ingest.fetch_document(item.uri, self._work / "spool")
+        document, _ = ingest.fetch_document(item.uri, self._work / "spool", self._config.render_timeout_seconds)
         was_published = earlier and earlier.status is ArchiveStatus.PUBLISHED and earlier.sha256 == document.sha256
         if earlier and was_published and not self._is_lost(earlier):
             return earlier.model_copy(update={"version": item.version})  # touched, not changed

@@ -13,12 +13,12 @@ from data_contracts.patch import PagePatch
 from data_contracts.result import ChunkResult, Event, PageResult, PageStatus
 from flows.chunks import ChunkSteps
 from flows.digitize import decode_in_order
+from flows.rendering import BoundedPages
 from models.features import read_features
 from models.sr_swa.protocol import EncodedPage, FailedPage
 from models.zoo import load_model
 from tasks import encode, plan, storage
 from tasks.patches import PatchStore
-from tasks.render import PageSource
 from tasks.reread import Replay, plan_replays, read_alone, reread
 
 logger = logging.getLogger("tomeflow.backfill")
@@ -36,6 +36,7 @@ class Rereading:
         self._source = source
         self._root = root
         self._base = config.reading
+        self._render_seconds = config.render_timeout_seconds
         self._steps = ChunkSteps(document, source, config, root)
         self._chunks = plan.plan_chunks(plan.parse_pages(config.pages, document.page_count), config.chunk_pages)
         self._checkpoints = decode_in_order(self._steps, self._chunks)
@@ -82,7 +83,7 @@ class Rereading:
         """Yield each page as another model or decoder reads it: what the document's memory holds is not for that."""
         model = load_model(reading)
         for number in named:
-            with PageSource(self._source, self._document.kind, reading.render) as pages:
+            with self._pages(reading) as pages:
                 (encoded,) = encode.encode_pages(pages.render, [number], model)
             yield self._patch(read_alone(encoded, model, reading), reading, memory_sha256=None)
 
@@ -151,8 +152,11 @@ class Rereading:
         kept = self._chunk_pages(self._chunk_of[number])
         return kept[number] if number in kept else self._encode_anew(number, self._base)
 
+    def _pages(self, reading: ReadingConfig) -> BoundedPages:
+        return BoundedPages(self._source, self._document.kind, reading.render, self._render_seconds)
+
     def _encode_anew(self, number: int, reading: ReadingConfig) -> EncodedPage | FailedPage:
-        with PageSource(self._source, self._document.kind, reading.render) as pages:
+        with self._pages(reading) as pages:
             (encoded,) = encode.encode_pages(pages.render, [number], self._steps.model)
         return encoded
 

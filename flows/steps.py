@@ -24,11 +24,11 @@ from data_contracts.config import ReadingConfig
 from data_contracts.document import ChunkRef, FeaturesRef, StateRef
 from data_contracts.errors import DecodeFailed, TomeflowError
 from data_contracts.process_memory import give_back_free_memory, process_peak_bytes
+from flows.rendering import BoundedPages
 from models.sr_swa.protocol import OcrModel, PageImage
 from models.zoo import load_model
 from tasks import decode, encode
 from tasks.loading import LoadingAhead
-from tasks.render import PageSource
 
 Kind = Literal["pdf", "image", "folder"]
 
@@ -48,6 +48,7 @@ class Job:
         """Report to ``send``."""
         self.number = number
         self.page_number: int | None = None
+        self.renderer_peak_bytes = 0
         self._send = send
 
     def begin_page(self, page_number: int) -> None:
@@ -73,18 +74,24 @@ def encode_step(
     name: str,
     isolated: Mapping[int, str],
     load_ahead: bool,
+    render_seconds: float,
 ) -> FeaturesRef:
     """Render and encode the pages of ``chunk``; those ``isolated`` fail with the reason given.
+
+    A page that takes more than ``render_seconds`` of processor time to render has failed.
 
     Without ``load_ahead`` one page is in work at a time, so that a crash has one culprit.
     """
     model = shared_model(reading)
     coming = [number for number in chunk.page_numbers if load_ahead and number not in isolated]
-    with PageSource(Path(source), kind, reading.render) as pages, LoadingAhead(pages.render, coming) as loading:
+    bounded = BoundedPages(Path(source), kind, reading.render, render_seconds)
+    with bounded as pages, LoadingAhead(pages.render, coming) as loading:
 
         def render(page_number: int) -> PageImage:
             job.begin_page(page_number)
-            return loading.take(page_number)
+            image = loading.take(page_number)
+            job.renderer_peak_bytes = pages.peak_memory_bytes
+            return image
 
         return encode.encode_chunk(render, chunk.page_numbers, model, root, name, isolated)
 
@@ -162,7 +169,7 @@ def _run(job: Job, send: Callable[[tuple[Any, ...]], None], step: str, arguments
         except Exception as error:
             send((job.number, "failed", _portable(error, job)))
         else:
-            send((job.number, "done", answer, process_peak_bytes()))
+            send((job.number, "done", answer, process_peak_bytes() + job.renderer_peak_bytes))
 
 
 def _portable(error: Exception, job: Job) -> Exception:

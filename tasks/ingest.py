@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from data_contracts.document import DocumentRef, document_id, require_utf8_name, shown_name
 from data_contracts.errors import EmptyDocument, EncryptedDocument, NotADocument, TomeflowError, UnreadableDocument
+from data_contracts.isolation import BOUND_SECONDS, document_bounds, isolated_call, seconds_for
 from data_contracts.mupdf import load_page, mupdf
 from data_contracts.page_images import KINDS_IN_WORDS, file_kind, folder_files, frames_of
+from data_contracts.process_memory import is_out_of_memory
 from data_contracts.source_stamp import source_stamp
 from tasks import spool, storage
 
@@ -29,29 +31,32 @@ CUT_OFF = f"It seems to be cut off: {PDF_END.decode()}, with which a PDF ends, i
 GET_IT_AGAIN = "Get the file again from its source, or try to repair it (qpdf damaged.pdf repaired.pdf)."
 
 
-def fetch_document(uri: str, spool_folder: Path) -> tuple[DocumentRef, Path]:
+def fetch_document(uri: str, spool_folder: Path, seconds: float = BOUND_SECONDS) -> tuple[DocumentRef, Path]:
     """Return the document at ``uri`` and a local path to it; remote sources are copied into ``spool_folder``.
+
+    ``seconds`` is the processor time that opening it may take, and more if it is large.
 
     Raises:
         UnreadableDocument: it is missing or too damaged, or its name is not UTF-8.
         EncryptedDocument: it needs a password.
         EmptyDocument: it has no pages.
         NotADocument: it is neither a PDF nor an image.
+        TooCostlyDocument: to open it and count its pages takes too much time or memory.
         StorageUnavailable: it cannot be fetched.
     """
     require_utf8_name(_absolute(uri))
     try:
         path = spool.spool(uri, spool_folder)
         with storage.storage_errors(uri, "read"):
-            return (_folder_document if path.is_dir() else _file_document)(uri, path), path
+            return (_folder_document if path.is_dir() else _file_document)(uri, path, seconds), path
     except FileNotFoundError as error:
         raise UnreadableDocument(f"there is no file or folder {uri}. Check its spelling.") from error
 
 
 @contextmanager
-def fetched(uri: str, spool_folder: Path) -> Iterator[tuple[DocumentRef, Path]]:
+def fetched(uri: str, spool_folder: Path, seconds: float = BOUND_SECONDS) -> Iterator[tuple[DocumentRef, Path]]:
     """Yield what ``fetch_document`` returns; a copy in the spool is not dropped while the block runs."""
-    document, path = fetch_document(uri, spool_folder)
+    document, path = fetch_document(uri, spool_folder, seconds)
     with spool.hold_spooled(path, spool_folder):
         yield document, path
 
@@ -71,14 +76,14 @@ def require_same(document: DocumentRef, sha256: str) -> None:
         )
 
 
-def _file_document(uri: str, path: Path) -> DocumentRef:
+def _file_document(uri: str, path: Path, seconds: float) -> DocumentRef:
     if not path.stat().st_size:
         raise NotADocument(f"{path.name} is empty (0 bytes); expected {KINDS_IN_WORDS}.")
     kind = file_kind(path)
     if kind is None:
         raise NotADocument(f"{path.name} is not {KINDS_IN_WORDS}, whatever its name says.")
     stamp = source_stamp(path)
-    page_count = _pdf_page_count(path) if kind == "pdf" else len(frames_of(path))
+    page_count = _bounded_count(_pdf_page_count if kind == "pdf" else _image_page_count, path, seconds)
     sha256 = storage.sha256_file(str(path))
     return DocumentRef(
         document_id=document_id(path.name, sha256),
@@ -90,7 +95,7 @@ def _file_document(uri: str, path: Path) -> DocumentRef:
     )
 
 
-def _folder_document(uri: str, path: Path) -> DocumentRef:
+def _folder_document(uri: str, path: Path, seconds: float) -> DocumentRef:
     """Return a folder of page images as one document; its sha256 is over the names and digests of the pages."""
     name = PurePosixPath(_absolute(uri).rstrip("/")).name
     images, ignored = folder_files(path)
@@ -109,7 +114,7 @@ def _folder_document(uri: str, path: Path) -> DocumentRef:
         document_id=document_id(name, sha256),
         uri=_absolute(uri),
         sha256=sha256,
-        page_count=len(frames_of(path)),
+        page_count=_bounded_count(_image_page_count, path, seconds),
         kind="folder",
         stamp=stamp,
     )
@@ -118,6 +123,15 @@ def _folder_document(uri: str, path: Path) -> DocumentRef:
 def _absolute(uri: str) -> str:
     path = storage.local_path(uri)
     return str(path) if path is not None else uri
+
+
+def _bounded_count(count: Callable[[Path], int], path: Path, seconds: float) -> int:
+    with document_bounds(path.name, "opened"):
+        return int(isolated_call(count, path, seconds=seconds_for(path, seconds)))
+
+
+def _image_page_count(path: Path) -> int:
+    return len(frames_of(path))
 
 
 def _pdf_page_count(path: Path) -> int:
@@ -141,6 +155,8 @@ def _pdf_page_count(path: Path) -> int:
         except TomeflowError:
             raise
         except Exception as error:  # MuPDF's errors share no class below this one
+            if is_out_of_memory(error):
+                raise
             hint = f"{CUT_OFF} {GET_IT_AGAIN}" if _is_cut_off(path) else GET_IT_AGAIN
             raise UnreadableDocument(f"{path.name} is a PDF too damaged to open ({error}). {hint}") from error
 

@@ -11,20 +11,21 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from data_contracts.bounded_pdf import BoundedPdfWriter
 from data_contracts.config import Format
 from data_contracts.document import DocumentRef
 from data_contracts.errors import ContractViolated, StorageUnavailable
+from data_contracts.isolation import BOUND_SECONDS
 from data_contracts.jsonl import JsonlWriter, read_pages
 from data_contracts.ledger import check_ledger
 from data_contracts.manifest import MANIFEST, MANIFEST_SCHEMA_VERSION, parse_manifest
 from data_contracts.mupdf import mupdf
 from data_contracts.plain_text import PAGE_SEPARATOR, PlainTextWriter
 from data_contracts.result import PageResult
-from data_contracts.searchable_pdf import SearchablePdfWriter
 from data_contracts.source_stamp import require_unchanged
 from tasks import storage
 
@@ -49,24 +50,29 @@ def publish_document(
     formats: Sequence[Format],
     manifest_fields: Mapping[str, Any],
     run_fields: Mapping[str, Any],
+    seconds: float = BOUND_SECONDS,
 ) -> dict[str, Any]:
     """Publish the readings of ``document`` in ``folder`` and return the manifest.
 
     ``pages`` is called twice and read page by page: first for which pages there are, then for their text.
     ``manifest_fields`` and ``files`` make up the manifest; all of it, like every file, is a function of what
-    was read and how. What differs from run to run goes into ``run_fields``, apart under ``run``.
+    was read and how. What differs from run to run goes into ``run_fields``, apart under ``run``. ``seconds`` is the processor time that a page may take.
 
     Raises:
         LedgerUnbalanced: ``pages`` are not in ascending order, each once.
         ContractViolated: a file does not hold what was written.
         StorageUnavailable: there is no room or no answer.
+        TooCostlyDocument: the source takes too much time or memory to copy.
         UnreadableDocument: the source was changed meanwhile. In all these cases nothing new is published.
     """
     target = str(folder)
-    with storage.storage_errors(target, "publish in"), _staging(target) as staging:
+    with storage.storage_errors(target, "publish in"), _staging(target) as staging, ExitStack() as stack:
         selected = [page.page_number for page in pages()]
         counts = check_ledger(sorted(set(selected)), pages())
-        writers = _writers(document, source_path, formats, selected, staging)
+        writers = _text_writers(formats, staging)
+        if "pdf" in formats:
+            begun = (source_path, document.kind, selected, staging / FILE_NAMES["pdf"], document.sha256)
+            writers["pdf"] = stack.enter_context(BoundedPdfWriter(*begun, seconds=seconds))
         for page in pages():
             for writer in writers.values():
                 writer.add(page)
@@ -105,22 +111,17 @@ def _staging(target: str) -> Iterator[Path]:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _writers(
-    document: DocumentRef, source_path: Path, formats: Sequence[Format], selected: Sequence[int], staging: Path
-) -> dict[Format, PageWriter]:
+def _text_writers(formats: Sequence[Format], staging: Path) -> dict[Format, PageWriter]:
     writers: dict[Format, PageWriter] = {}
     if "txt" in formats:
         writers["txt"] = PlainTextWriter(staging / FILE_NAMES["txt"])
     if "jsonl" in formats:
         writers["jsonl"] = JsonlWriter(staging / FILE_NAMES["jsonl"])
-    if "pdf" in formats:
-        target = staging / FILE_NAMES["pdf"]
-        writers["pdf"] = SearchablePdfWriter(source_path, document.kind, selected, target, document.sha256)
     return writers
 
 
 def _own_text_pages(pdf: PageWriter | None) -> list[int]:
-    return pdf.own_text_pages if isinstance(pdf, SearchablePdfWriter) else []
+    return pdf.own_text_pages if isinstance(pdf, BoundedPdfWriter) else []
 
 
 def _describe(path: Path, expected_pages: int) -> dict[str, Any]:

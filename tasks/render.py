@@ -26,6 +26,7 @@ from data_contracts.page_images import (
     square_pixels,
     upright,
 )
+from data_contracts.process_memory import is_out_of_memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,19 +95,26 @@ class PageSource:
         """
         from models.sr_swa.protocol import PageImage
 
+        pixels, dpi = self.pixels(page_number)
+        return PageImage(page_number=page_number, pixels=pixels, dpi=dpi)
+
+    def pixels(self, page_number: int) -> tuple[npt.NDArray[np.uint8], float]:
+        """Return the pixels and the resolution of a page: ``render`` for a process that has no model; raises as it."""
         with page_context(page_number=page_number):
             try:
-                pixels, dpi = (self._pdf_page if self._kind == "pdf" else self._image_page)(page_number)
+                return (self._pdf_page if self._kind == "pdf" else self._image_page)(page_number)
             except TomeflowError:
                 raise
-            except MemoryError as error:
-                raise RenderFailed("no memory for its pixels: lower max_page_megapixels or give --dpi.") from error
             except Exception as error:  # damaged pages make MuPDF and Pillow raise whatever they met first
+                if is_out_of_memory(error):
+                    raise RenderFailed(
+                        f"no memory for its pixels ({error or type(error).__name__}): lower max_page_megapixels or give "
+                        "--dpi."
+                    ) from error
                 raise RenderFailed(
                     f"could not be rendered ({error}). It is probably damaged; repair the file "
                     "(qpdf damaged.pdf repaired.pdf) or get it again, or leave the page out with --pages."
                 ) from error
-        return PageImage(page_number=page_number, pixels=pixels, dpi=dpi)
 
     def _pdf_page(self, page_number: int) -> tuple[npt.NDArray[np.uint8], float]:
         import numpy as np

@@ -23,10 +23,10 @@ from pathlib import Path
 from support.fakes import ScriptedModel
 
 from flows import steps
+from flows.rendering import BoundedPages
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.controller import PROCESS_PAGES, MemoryWatermark
 from models.sr_swa.protocol import Decoding, EncodedPage, PageImage
-from tasks.render import PageSource
 
 FOLDER = Path(os.environ["SCRIPTED_FOLDER"])
 MADE: list[weakref.ref[PageImage]] = []
@@ -54,7 +54,7 @@ class DisturbedModel(ScriptedModel):
         return decoding
 
 
-class CountedSource(PageSource):
+class CountedSource(BoundedPages):
     """Notes in ``most_alive.txt`` the most page images that were in memory at a time."""
 
     def render(self, page_number: int) -> PageImage:
@@ -105,5 +105,5 @@ def load_model(_reading: object) -> DisturbedModel:
 def install() -> None:
     """Have the steps of this process read with the scripted model."""
     steps.load_model = load_model
-    steps.PageSource = CountedSource
+    steps.BoundedPages = CountedSource
     MemoryWatermark.for_process = lambda: MemoryWatermark(read=memory_in_use)
