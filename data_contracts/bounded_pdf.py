@@ -25,18 +25,23 @@ class BoundedPdfWriter:
         *,
         seconds: float = BOUND_SECONDS,
     ) -> None:
-        """Begin ``target``; ``seconds`` is the processor time that a page may take.
+        """Start nothing yet; ``seconds`` is the processor time that a page may take."""
+        self._name = source.name
+        self._seconds = seconds * BATCH_PAGES + seconds_for(source, seconds)
+        self._process = IsolatedProcess()
+        self._begun_with = (source, kind, selected, target, digest)
+
+    def __enter__(self) -> Self:
+        """Begin the target.
 
         Raises:
             TooCostlyDocument: the source takes too much time or memory to copy.
         """
-        self._name = source.name
-        self._seconds = seconds * BATCH_PAGES + seconds_for(source, seconds)
-        self._process = IsolatedProcess()
-        self._bounded("call", SearchablePdfWriter, source, kind, selected, target, digest)
-
-    def __enter__(self) -> Self:
-        """Return itself."""
+        try:
+            self._bounded("call", SearchablePdfWriter, *self._begun_with)
+        except BaseException:
+            self._process.close()
+            raise
         return self
 
     def __exit__(

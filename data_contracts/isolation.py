@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from data_contracts.errors import OutOfMemory, TooCostlyDocument
+from data_contracts.errors import OutOfMemory, TomeflowError, TooCostlyDocument
 from data_contracts.process_memory import give_back_free_memory, is_out_of_memory, process_peak_bytes
 
 CLOCK_PER_PROCESSOR_TIME = 15
@@ -100,20 +100,20 @@ class IsolatedProcess:
         """
         return self._exchange((function.__module__, function.__qualname__, arguments), seconds)
 
-    def ask(self, method: str, *arguments: Any, seconds: float) -> Any:
+    def ask(self, method: str, *arguments: Any, seconds: float, clock_seconds: float | None = None) -> Any:
         """Return what ``method`` of the object made last returns; a name alone gives an attribute. Raises as ``call``.
 
-        The method's name ends in ``()``, an attribute's does not.
+        The method's name ends in ``()``, an attribute's does not. ``clock_seconds`` bounds the time in all.
         """
-        return self._exchange((None, method, arguments), seconds)
+        return self._exchange((None, method, arguments), seconds, clock_seconds)
 
-    def _exchange(self, request: tuple[Any, ...], seconds: float) -> Any:
+    def _exchange(self, request: tuple[Any, ...], seconds: float, clock_seconds: float | None = None) -> Any:
         connection = self._connection or self._start()
+        clock_seconds = clock_seconds or seconds * CLOCK_PER_PROCESSOR_TIME
         try:
             connection.send((seconds, *request))
-            if not connection.poll(seconds * CLOCK_PER_PROCESSOR_TIME):
-                self.close()
-                raise Lost(f"no answer within {seconds * CLOCK_PER_PROCESSOR_TIME:.0f} s")
+            if not connection.poll(clock_seconds):
+                raise Lost(f"more than {clock_seconds:g} s", is_too_slow=True)
             is_done, answer, self.peak_memory_bytes = _receive(connection)
         except (EOFError, OSError):
             raise self._how_it_was_lost(seconds) from None
@@ -163,9 +163,10 @@ def document_bounds(name: str, action: str) -> Iterator[None]:
     try:
         yield
     except (Lost, OutOfMemory) as error:
-        reason = (
-            error.message if isinstance(error, OutOfMemory) else f"it takes {error}" if error.is_too_slow else error
-        )
+        if isinstance(error, OutOfMemory):
+            reason = error.message
+        else:
+            reason = f"it takes {error}" if error.is_too_slow else str(error)
         raise TooCostlyDocument(
             f"{name} could not be {action}: {reason}. It is damaged, or made to do harm; get it again from its source, "
             "or have its pages drawn anew as pictures. A large document may need a higher render_timeout_seconds."
@@ -239,7 +240,7 @@ def _answer(made: Any, module: str | None, name: str, arguments: tuple[Any, ...]
 
 def _portable(error: Exception) -> Exception:
     """Return ``error`` as one that can be sent, and memory that ran out as what it is."""
-    if is_out_of_memory(error):
+    if is_out_of_memory(error) and not isinstance(error, TomeflowError):
         return OutOfMemory(f"it needs more memory than a single file may have ({error or type(error).__name__})")
     try:
         pickle.loads(pickle.dumps(error))

@@ -29,16 +29,24 @@ _SIGNS_OF_NO_MEMORY = (
     "cannot allocate memory",
     "unable to allocate",
     "out of memory",
+    "memory allocation of",
+    "failed to allocate",
+    "bad allocation",
     "malloc (",
     "malloc of",
     "realloc (",
     "calloc (",
     "can't start new thread",
     "failed to create thread",
-    "resource temporarily unavailable",
     "failed to map segment",
 )
 """What the interpreter, the C library, MuPDF, NumPy, DuckDB and the loader say when memory or a thread is refused."""
+
+
+def memory_bound() -> str:
+    """Return a sentence about the bound that the user has set on the memory of each process; empty if there is none."""
+    bound = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return "" if bound == resource.RLIM_INFINITY else f"Each process may have {bound / 1e9:.1f} GB here (ulimit -v). "
 
 
 def is_out_of_memory(error: object) -> bool:

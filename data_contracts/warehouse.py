@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from data_contracts.errors import StorageUnavailable
+from data_contracts.errors import OutOfMemory, StorageUnavailable
 from data_contracts.page_facts import PageFacts
+from data_contracts.process_memory import is_out_of_memory, memory_bound
 from data_contracts.result import GateStatus, PageResult
 from data_contracts.verdict import Evaluation, Release, Verdict
 
@@ -49,6 +50,16 @@ LOCK_TIMEOUT_S = 120.0
 LOCK_POLL_S = 0.2
 DAMAGE = ("not a valid duckdb database", "could not read enough bytes", "corrupt database file", "corrupt wal file")
 """What DuckDB 1.4 to 2.0 says of a file that is none of its own, is cut off, or (it or its log) fails a checksum."""
+
+QUERY_MEMORY = "2GB"
+"""For a query, whose tables are held in memory already: more than the largest warehouse's views need."""
+_CLOSED = (
+    "python_enable_replacements = false",  # a variable of the calling program is no table
+    "temp_directory = ''",
+    f"memory_limit = '{QUERY_MEMORY}'",
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
 
 logger = logging.getLogger(__name__)
 
@@ -107,11 +118,14 @@ def _connect(path: Path, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:
                 if not path.exists() and _has_export(path.parent / EXPORT_FOLDER):
                     _make_anew(path, "it is missing")
                 return duckdb.connect(str(path))
-            except duckdb.Error as error:
+            except (duckdb.Error, MemoryError) as error:
+                if is_out_of_memory(error):
+                    what = f"memory ran out while the warehouse {path} was opened ({_first_line(error)})"
+                    raise OutOfMemory(f"{what}. {memory_bound()}Give it more, or do less at a time.") from error
                 if _is_damage(error, path):
                     _make_anew(path, error)
                     return duckdb.connect(str(path))
-                if "lock" not in str(error).lower() or time.monotonic() > deadline:
+                if "lock on file" not in str(error).lower() or time.monotonic() > deadline:
                     raise StorageUnavailable(
                         f"the warehouse {path} cannot be opened for writing ({error}). "
                         "If another run holds it, wait for that run or end it."
@@ -193,7 +207,7 @@ def _wal_of(path: Path) -> Path:
 
 
 def _first_line(reason: object) -> str:
-    return str(reason).splitlines()[0]
+    return (str(reason).splitlines() or [type(reason).__name__])[0]
 
 
 def _migrate(connection: duckdb.DuckDBPyConnection) -> None:
@@ -239,6 +253,8 @@ def export_warehouse(path: Path, folder: Path) -> None:
 def open_export(folder: Path) -> duckdb.DuckDBPyConnection:
     """Return a database in memory that holds the export and the ready views, and can reach nothing else.
 
+    It reads no file, writes none (not even of its own, where memory does not suffice), and keeps its settings.
+
     Raises:
         StorageUnavailable: there is no export, or a part of it is missing or damaged.
     """
@@ -250,7 +266,8 @@ def open_export(folder: Path) -> duckdb.DuckDBPyConnection:
             file = folder / f"{table}.parquet"
             connection.execute(f"CREATE TABLE {table} AS SELECT * FROM read_parquet('{_quoted(file)}')")
         connection.execute(VIEWS_FILE.read_text())
-        connection.execute("SET enable_external_access = false")
+        for setting in _CLOSED:
+            connection.execute(f"SET {setting}")
     except duckdb.Error as error:
         connection.close()
         raise StorageUnavailable(

@@ -52,7 +52,7 @@ _BENCHMARKS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; a known error is one line on standard error."""
-    from data_contracts.errors import StorageUnavailable, TomeflowError
+    from data_contracts.errors import OutOfMemory, StorageUnavailable, TomeflowError
 
     code = EXIT_OUTPUT_LOST
     try:
@@ -68,12 +68,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who reads the output has read enough
         _drop_output()
         return code
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
+    except Exception as error:
+        if (said := _said_of_memory(error)) is not None:
+            print(f"tomeflow: {said}", file=sys.stderr)
+            return OutOfMemory.exit_code
+        if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
             raise
         print(f"tomeflow: {error}. Make room, or send standard output elsewhere.", file=sys.stderr)
         _drop_output()
         return StorageUnavailable.exit_code
+
+
+def _said_of_memory(error: Exception) -> str | None:
+    """Return what to say of an error if it is memory, or room for a process, that ran out."""
+    from data_contracts.process_memory import is_out_of_memory, memory_bound
+
+    if not is_out_of_memory(error) and not (isinstance(error, BlockingIOError) and error.errno == errno.EAGAIN):
+        return None
+    what = f"memory ran out, or no process may be started ({type(error).__name__}: {error})"
+    return f"{what}. {memory_bound()}Give it more, or fewer documents at once (--at-once 1)."
 
 
 def _code_of(arguments: Sequence[str] | None) -> int:
@@ -260,6 +273,9 @@ def _add_query(commands: Any) -> None:
     )
     query.add_argument("-o", "--output", default="out", metavar="OUT", help="output folder of tomeflow run")
     query.add_argument("--export", metavar="URI", help="folder or URI of an export made by tomeflow export")
+    query.add_argument(
+        "--seconds", type=at_least_one, default=60, metavar="N", help="a query that takes longer is ended (default: 60)"
+    )
     query.add_argument("--form", choices=["table", "csv", "json"], default="table")
     query.set_defaults(command=_query)
 

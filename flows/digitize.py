@@ -29,7 +29,7 @@ from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef
 from data_contracts.errors import ContractViolated, OutOfMemory, PageFailed, TomeflowError, page_context
 from data_contracts.isolation import Lost, isolated_call, seconds_for
 from data_contracts.ledger import check_ledger
-from data_contracts.process_memory import process_peak_bytes
+from data_contracts.process_memory import is_out_of_memory, memory_bound, process_peak_bytes
 from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageStatus, PageTimings
 from data_contracts.scan_digest import scan_digests
 from data_contracts.source_stamp import require_unchanged
@@ -109,7 +109,11 @@ def digitize_or_say_why_not(
         report: DocumentReport = digitize_document(source, output, config, fresh, runner)
     except TomeflowError as error:
         return failed_report(source, str(error), error.exit_code)
-    except Exception as error:  # the others go on; the cause is shown whole for a report to the developers
+    except Exception as error:
+        if is_out_of_memory(error):
+            said = f"memory ran out ({type(error).__name__}: {error}). {memory_bound()}"
+            return failed_report(source, f"{said}Run again with more, or --at-once 1.", OutOfMemory.exit_code)
+        # the others go on; the cause is shown whole for a report to the developers
         logging.getLogger("tomeflow").exception("%s", source)
         return failed_report(source, f"{type(error).__name__}: {error}", UNEXPECTED_EXIT_CODE)
     if report.status_counts["failed"]:

@@ -20,8 +20,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from data_contracts.errors import TomeflowError
+from data_contracts.errors import OutOfMemory, TomeflowError
+from data_contracts.process_memory import is_out_of_memory, memory_bound
 from flows.lifeline import child_environment
+from flows.prefect_database import ready_database
 from tasks import storage
 
 START_TIMEOUT_S = 120.0
@@ -60,6 +62,7 @@ def prefect_api(work_folder: Path, api_url: str | None) -> Iterator[str]:
 
     Raises:
         ServerUnavailable: the private server ended or did not answer in time; the message names its log.
+        OutOfMemory: there is not enough memory for it.
         StorageUnavailable: nothing can be written below ``work_folder``.
     """
     if api_url:
@@ -77,10 +80,13 @@ def prefect_api(work_folder: Path, api_url: str | None) -> Iterator[str]:
     port = _free_port()
     url = f"http://127.0.0.1:{port}/api"
     os.environ |= {"PREFECT_HOME": str(home), "PREFECT_API_URL": url, **_QUIET_CLIENT}
-    server = start_server(home, "127.0.0.1", port, _PRIVATE_SERVER)
+    server = start_ready_server(home, "127.0.0.1", port, _PRIVATE_SERVER, url)
     try:
-        wait_until_healthy(server, url, log_file(home))
         yield url
+    except Exception as error:
+        if server.poll() is not None and not isinstance(error, TomeflowError):
+            raise _ended(server, log_file(home), "meanwhile") from error
+        raise
     finally:
         stop_server(server)
         del os.environ["PREFECT_API_URL"]
@@ -106,6 +112,27 @@ def serve_lock(home: Path) -> Path:
 def log_file(home: Path) -> Path:
     """Return where a server of ours writes its log."""
     return home / "server.log"
+
+
+def start_ready_server(
+    home: Path, host: str, port: int, environment: dict[str, str], url: str
+) -> subprocess.Popen[bytes]:
+    """Start a server on a database that is migrated, and return it once it answers at ``url``.
+
+    Raises:
+        ServerUnavailable: it ended or did not answer in time; the message names its log.
+        MigrationFailed: its database cannot be brought to this version.
+        OutOfMemory: there is no memory for it.
+        StorageUnavailable: nothing can be written there.
+    """
+    with ready_database(home):
+        server = start_server(home, host, port, environment)
+        try:
+            wait_until_healthy(server, url, log_file(home))
+        except BaseException:
+            stop_server(server)
+            raise
+    return server
 
 
 def start_server(home: Path, host: str, port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -138,10 +165,7 @@ def wait_until_healthy(server: subprocess.Popen[bytes], url: str, log_path: Path
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            raise ServerUnavailable(
-                f"the Prefect server ended with code {server.returncode} while it started. {_last_words(log_path)} "
-                f"Its log is {log_path}{storage.room_left(str(log_path))}"
-            )
+            raise _ended(server, log_path, "while it started")
         try:
             with urllib.request.urlopen(f"{url}/health", timeout=5):
                 return
@@ -153,9 +177,22 @@ def wait_until_healthy(server: subprocess.Popen[bytes], url: str, log_path: Path
     )
 
 
+def _ended(server: subprocess.Popen[bytes], log_path: Path, when: str) -> TomeflowError:
+    """Return the error that says why the server has ended."""
+    what = f"the Prefect server ended with code {server.returncode} {when}. {_last_words(log_path)}"
+    if is_out_of_memory("\n".join(_written(log_path))):
+        return OutOfMemory(f"there is not enough memory: {what} {memory_bound()}Its log is {log_path}.")
+    return ServerUnavailable(f"{what} Its log is {log_path}{storage.room_left(str(log_path))}")
+
+
+def _written(log_path: Path) -> list[str]:
+    """Return what the server that was started last has written."""
+    return log_path.read_text(encoding="utf-8", errors="replace").rpartition(_LOG_HEAD)[2].splitlines()[1:]
+
+
 def _last_words(log_path: Path) -> str:
     """Return the last error that the server that was started last has written to its log, or its last line."""
-    written = log_path.read_text(encoding="utf-8", errors="replace").rpartition(_LOG_HEAD)[2].splitlines()[1:]
+    written = _written(log_path)
     errors = [line for line in written if _ERROR_LINE.match(line)] or [line.strip() for line in written if line.strip()]
     return f"It said last: {errors[-1]}." if errors else "It wrote nothing to its log, as on a full disk."
 

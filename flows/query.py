@@ -1,17 +1,23 @@
-"""``tomeflow query``: SQL over the warehouse's export, so that nobody waits for a run or disturbs it."""
+"""``tomeflow query``: SQL over the warehouse's export, so that nobody waits for a run or disturbs it.
+
+It asks and does nothing else: statements that change, prepare or set something are refused by their kind, files are out
+of reach, and time, memory and rows have a bound.
+"""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import json
+import os
+import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from data_contracts.errors import ConfigError
-from data_contracts.warehouse import EXPORT_FOLDER, open_export
+from data_contracts.errors import ConfigError, OutOfMemory
+from data_contracts.isolation import IsolatedProcess, Lost
+from data_contracts.warehouse import EXPORT_FOLDER, QUERY_MEMORY, open_export
 from flows.settings import read_settings
 from tasks.spool import spool
 
@@ -20,43 +26,102 @@ if TYPE_CHECKING:
 
 SPOOL_FOLDER = "spool"
 WIDEST_CELL = 60
+QUERY_SECONDS = 60.0
+"""Ready views over a million pages take seconds."""
+OPEN_SECONDS = 600.0
+"""Processor time to read the largest export into memory."""
+MOST_ROWS = 1_000_000
+"""What a person or a spreadsheet takes; rows are held in memory to be laid out."""
+FETCHED_ROWS = 10_000
+_LESS = "Ask for less: fewer columns, a WHERE, or sums in place of rows."
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(ANALYZE\s+)?(\([^)]*\)\s*)?", re.IGNORECASE)
+_READING_PRAGMA = re.compile(r"\s*PRAGMA\s+(table_info|show|version|database_size)\b", re.IGNORECASE)
 
 
-def run_query(output: str | Path, sql: str, export: str | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
+def run_query(
+    output: str | Path, sql: str, export: str | None = None, seconds: float = QUERY_SECONDS
+) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return column names and rows of ``sql`` over the export below ``output``, or over the one at ``export``.
 
     Raises:
-        ConfigError: the statement is wrong (the message is the database's, with the tables there are), changes
-            something or is none; or nothing was ever read into ``output``.
+        ConfigError: the statement is wrong (the message is the database's, with the tables there are), does anything
+            but ask, is none, or takes more than ``seconds`` or ``MOST_ROWS``; or nothing was ever read into ``output``.
+        OutOfMemory: it needs more memory than a query may have.
         StorageUnavailable: the export is damaged.
     """
-    import duckdb
-
     work = read_settings(str(output)).work_folder
     if not export and not (work / EXPORT_FOLDER).is_dir():
         raise ConfigError(f"there is nothing to ask in {output} yet: no document was read into it. Is -o right?")
-    connection = open_export(_local_copy(export, work / SPOOL_FOLDER) if export else work / EXPORT_FOLDER)
-    try:
-        _refuse_changes(connection.extract_statements(sql))
-        result = connection.execute(sql)
-        return [column[0] for column in result.description or []], result.fetchall()
-    except duckdb.Error as error:
-        names = ", ".join(row[0] for row in connection.execute("SHOW TABLES").fetchall())
-        raise ConfigError(f"{' '.join(str(error).split())}. Tables and views: {names}.") from None
-    finally:
-        connection.close()
+    folder = _local_copy(export, work / SPOOL_FOLDER) if export else work / EXPORT_FOLDER
+    with IsolatedProcess() as process:
+        try:
+            process.call(_Export, folder, seconds=OPEN_SECONDS)
+            busy_seconds = seconds * (os.cpu_count() or 1)  # the clock decides, however many processors take part
+            columns, rows = process.ask("answer()", sql, seconds=busy_seconds, clock_seconds=seconds)
+        except Lost as error:
+            if not error.is_too_slow:
+                raise OutOfMemory(f"the query could not be answered: {error}. {_LESS}") from None
+            raise ConfigError(
+                f"the query took longer than {seconds:g} s and was ended. {_LESS} Or allow it more with --seconds."
+            ) from None
+    return columns, rows
 
 
-def _refuse_changes(statements: Sequence[duckdb.Statement]) -> None:
-    """Refuse what changes rows or tables: it would seem done, and the copy that it is done to is thrown away."""
+class _Export:
+    """The export, open for questions, in a process that can be ended: not all that DuckDB does can be stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        self._connection = open_export(folder)
+
+    def answer(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return column names and rows."""
+        import duckdb
+
+        connection = self._connection
+        try:
+            _refuse_all_but_questions(connection, sql)
+            result = connection.execute(sql)
+            return [column[0] for column in result.description or []], _rows(result)
+        except (duckdb.OutOfMemoryException, MemoryError) as error:
+            what = " ".join(str(error).split()).partition(" Possible solutions")[0] or "none is left"
+            raise OutOfMemory(f"the query needs more memory than {QUERY_MEMORY} ({what}). {_LESS}") from None
+        except duckdb.Error as error:
+            names = ", ".join(row[0] for row in connection.execute("SHOW TABLES").fetchall())
+            raise ConfigError(f"{' '.join(str(error).split())}. Tables and views: {names}.") from None
+
+
+def _refuse_all_but_questions(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Refuse what changes, prepares or sets something: it would seem done, and what it is done to is thrown away."""
     import duckdb
 
     kinds = duckdb.StatementType
-    changing = {kinds.INSERT, kinds.UPDATE, kinds.DELETE, kinds.MERGE_INTO, kinds.DROP, kinds.ALTER}
+    statements = connection.extract_statements(sql)
     if not statements:
         raise ConfigError('there is no statement to run: say what to ask, such as "SHOW TABLES".')
-    if any(statement.type in changing for statement in statements):
-        raise ConfigError("tomeflow query only asks: a statement that changes something would reach a copy alone.")
+    for statement in statements:
+        if statement.type == kinds.EXPLAIN:
+            _refuse_all_but_questions(connection, _EXPLAIN.sub("", statement.query, count=1))
+        elif statement.type == kinds.MULTI or (
+            statement.type == kinds.PRAGMA and _READING_PRAGMA.match(statement.query)
+        ):
+            continue  # PIVOT alone is several in one
+        elif statement.type != kinds.SELECT:
+            raise ConfigError(
+                f"tomeflow query only asks (SELECT, SHOW, DESCRIBE, SUMMARIZE, EXPLAIN): {statement.type.name} would "
+                "change a copy that is thrown away, or reach for something that is out of reach."
+            )
+
+
+def _rows(result: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    while some := result.fetchmany(FETCHED_ROWS):
+        rows += some
+        if len(rows) > MOST_ROWS:
+            raise ConfigError(
+                f"the query has more than {MOST_ROWS:,} rows. Ask for fewer (LIMIT, WHERE, sums); the tables lie "
+                "whole in the Parquet files that tomeflow export writes."
+            )
+    return rows
 
 
 def _local_copy(export: str, spool_folder: Path) -> Path:
@@ -82,7 +147,7 @@ def _cell(value: Any) -> str:
 
 def main(options: argparse.Namespace) -> int:
     """Run ``tomeflow query`` with parsed ``options`` (``output``, ``sql``, ``form``) and return the exit code."""
-    columns, rows = run_query(options.output, options.sql, options.export)
+    columns, rows = run_query(options.output, options.sql, options.export, options.seconds)
     if options.form == "json":
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str, ensure_ascii=False))
     elif options.form == "csv":

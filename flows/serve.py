@@ -23,7 +23,7 @@ import psutil
 
 from data_contracts.errors import ConfigError
 from flows.lifeline import child_environment
-from flows.prefect_server import ServerUnavailable, log_file, serve_lock, start_server, stop_server, wait_until_healthy
+from flows.prefect_server import ServerUnavailable, log_file, serve_lock, start_ready_server, stop_server
 from flows.running_marks import interrupted_runs
 from flows.settings import MARKS_FOLDER_NAME, SERVED_OUTPUT_NAME, Settings, is_remote, read_settings
 from tasks import storage
@@ -108,8 +108,7 @@ class Served:
     def _start_server(self) -> None:
         _shorten(log_file(self._home))
         ours = {**self._environment, **_SERVER, "PREFECT_UI_STATIC_DIRECTORY": str(self._home / "ui")}
-        self._server = start_server(self._home, self._host, self._port, ours)
-        wait_until_healthy(self._server, f"{self.ui_url}/api", log_file(self._home))
+        self._server = start_ready_server(self._home, self._host, self._port, ours, f"{self.ui_url}/api")
 
     def _register(self) -> None:
         if failure := self._in_a_process("flows.registration", self._output, str(Path.cwd())):

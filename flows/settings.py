@@ -82,14 +82,24 @@ def is_remote(uri: str) -> bool:
 
 def read_settings(output: str) -> Settings:
     """Return the settings of this process for one output folder."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Settings(
         output=output,
         prefect_api_url=os.environ.get("PREFECT_API_URL"),
-        remote_work=Path(os.environ.get("TOMEFLOW_WORK") or cache / "tomeflow"),
+        remote_work=Path(os.environ.get("TOMEFLOW_WORK") or cache_folder()),
         given_prefect_home=_path("PREFECT_HOME"),
         webhook_url=os.environ.get("TOMEFLOW_WEBHOOK_URL"),
     )
+
+
+def cache_folder() -> Path:
+    """Return this user's folder for what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tomeflow"
+
+
+def has_own_database() -> bool:
+    """Return whether the user has named a database for Prefect's server, which then is theirs to look after."""
+    names = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
+    return any(os.environ.get(name) for name in names)
 
 
 def _path(name: str) -> Path | None:

@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from data_contracts.errors import StepLost
+from data_contracts.process_memory import memory_bound
 
 STEPS_MODULE = "flows.steps"
 FLAT_MEMORY = {
@@ -186,7 +187,8 @@ class _Child:
         code = self._process.returncode
         if code == -signal.SIGKILL:
             return "killed, as the kernel does when memory runs out"
-        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        bound = memory_bound().rstrip(". ")
+        return f"{signal.Signals(-code).name if code < 0 else f'exit code {code}'}{f'; {bound}' if bound else ''}"
 
 
 def _lost(reason: str, page_number: int | None) -> StepLost:

@@ -56,7 +56,8 @@ def publish_document(
 
     ``pages`` is called twice and read page by page: first for which pages there are, then for their text.
     ``manifest_fields`` and ``files`` make up the manifest; all of it, like every file, is a function of what
-    was read and how. What differs from run to run goes into ``run_fields``, apart under ``run``. ``seconds`` is the processor time that a page may take.
+    was read and how. What differs from run to run goes into ``run_fields``, apart under ``run``.
+    ``seconds`` is the processor time that a page may take.
 
     Raises:
         LedgerUnbalanced: ``pages`` are not in ascending order, each once.

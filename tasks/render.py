@@ -107,10 +107,8 @@ class PageSource:
                 raise
             except Exception as error:  # damaged pages make MuPDF and Pillow raise whatever they met first
                 if is_out_of_memory(error):
-                    raise RenderFailed(
-                        f"no memory for its pixels ({error or type(error).__name__}): lower max_page_megapixels or give "
-                        "--dpi."
-                    ) from error
+                    what = f"no memory for its pixels ({error or type(error).__name__})"
+                    raise RenderFailed(f"{what}: lower max_page_megapixels or give --dpi.") from error
                 raise RenderFailed(
                     f"could not be rendered ({error}). It is probably damaged; repair the file "
                     "(qpdf damaged.pdf repaired.pdf) or get it again, or leave the page out with --pages."
