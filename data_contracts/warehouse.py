@@ -55,6 +55,7 @@ QUERY_MEMORY = "2GB"
 """For a query, whose tables are held in memory already: more than the largest warehouse's views need."""
 _CLOSED = (
     "python_enable_replacements = false",  # a variable of the calling program is no table
+    "enable_progress_bar = false",
     "temp_directory = ''",
     f"memory_limit = '{QUERY_MEMORY}'",
     "enable_external_access = false",

@@ -55,7 +55,7 @@ def run_query(
     folder = _local_copy(export, work / SPOOL_FOLDER) if export else work / EXPORT_FOLDER
     with IsolatedProcess() as process:
         try:
-            process.call(_Export, folder, seconds=OPEN_SECONDS)
+            process.call(OpenExport, folder, seconds=OPEN_SECONDS)
             busy_seconds = seconds * (os.cpu_count() or 1)  # the clock decides, however many processors take part
             columns, rows = process.ask("answer()", sql, seconds=busy_seconds, clock_seconds=seconds)
         except Lost as error:
@@ -67,14 +67,20 @@ def run_query(
     return columns, rows
 
 
-class _Export:
-    """The export, open for questions, in a process that can be ended: not all that DuckDB does can be stopped."""
+class OpenExport:
+    """The export, open for questions. Made in a process that can be ended: not all that DuckDB does can be stopped."""
 
     def __init__(self, folder: Path) -> None:
+        """Open the export in ``folder``."""
         self._connection = open_export(folder)
 
     def answer(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Return column names and rows."""
+        """Return column names and rows.
+
+        Raises:
+            ConfigError: ``sql`` is wrong, does anything but ask, is none, or has too many rows.
+            OutOfMemory: it needs too much memory.
+        """
         import duckdb
 
         connection = self._connection
