@@ -31,6 +31,8 @@ from data_contracts.process_memory import give_back_free_memory, is_out_of_memor
 
 CLOCK_PER_PROCESSOR_TIME = 15
 """A call that waits (for a disk that does not answer) uses no processor time; after so many times its bound it ends."""
+LEAST_CLOCK_SECONDS = 900.0
+"""... but not before: a machine that is busy with other things has to get there."""
 MEMORY_RATIO = 0.5
 """Of the machine's memory, what a child may ask for; no page needs as much."""
 LEAST_MEMORY_BYTES = 4 << 30
@@ -109,7 +111,7 @@ class IsolatedProcess:
 
     def _exchange(self, request: tuple[Any, ...], seconds: float, clock_seconds: float | None = None) -> Any:
         connection = self._connection or self._start()
-        clock_seconds = clock_seconds or seconds * CLOCK_PER_PROCESSOR_TIME
+        clock_seconds = clock_seconds or max(seconds * CLOCK_PER_PROCESSOR_TIME, LEAST_CLOCK_SECONDS)
         try:
             connection.send((seconds, *request))
             if not connection.poll(clock_seconds):
@@ -207,11 +209,12 @@ def serve(descriptor: int) -> None:
         while True:
             seconds, module, name, arguments = connection.recv()
             _end_with_caller(descriptor, True)
-            _allow(seconds)
             try:
-                answer = _answer(made, module, name, arguments)
-                if isinstance(answer, _Made):
-                    made, answer = answer.made, None
+                found = getattr(made, name.removesuffix("()")) if module is None else _imported(module, name)
+                _allow(seconds)
+                answer = found(*arguments) if module or name.endswith("()") else found
+                if isinstance(found, type):
+                    made, answer = answer, None
                 is_done = True
             except Exception as error:
                 is_done, answer = False, _portable(error)
@@ -223,19 +226,9 @@ def serve(descriptor: int) -> None:
     os._exit(0)
 
 
-class _Made:
-    """An object that stays in the child."""
-
-    def __init__(self, made: Any) -> None:
-        self.made = made
-
-
-def _answer(made: Any, module: str | None, name: str, arguments: tuple[Any, ...]) -> Any:
-    if module is None:
-        found = getattr(made, name.removesuffix("()"))
-        return found(*arguments) if name.endswith("()") else found
-    found = getattr(import_module(module), name)
-    return _Made(found(*arguments)) if isinstance(found, type) else found(*arguments)
+def _imported(module: str, name: str) -> Any:
+    """Return what is called; importing it costs no time of the call's."""
+    return getattr(import_module(module), name)
 
 
 def _portable(error: Exception) -> Exception:

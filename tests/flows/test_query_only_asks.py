@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from support.failures.processes import children_of, until
 from data_contracts.errors import ConfigError, OutOfMemory
 from data_contracts.warehouse import export_warehouse
 from flows.cli import main
-from flows.query import run_query
+from flows.query import OpenExport, run_query
 
 ANSWERED = [
     "SHOW TABLES",
@@ -107,8 +108,13 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def opened(output: Path) -> OpenExport:
+    return OpenExport(output / ".tomeflow" / "export")
+
+
 @pytest.fixture
-def in_output(output: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def in_output(output: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The output as working directory; nothing must be in it afterwards that was not there."""
     monkeypatch.chdir(output)
     before = sorted(output.rglob("*"))
@@ -116,24 +122,25 @@ def in_output(output: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert sorted(output.rglob("*")) == before
 
 
-def test_questions_are_answered(in_output: Path) -> None:
-    for sql in ANSWERED:
-        columns, _ = run_query(in_output, sql)
-        assert columns, sql
+@pytest.mark.parametrize("sql", ANSWERED)
+def test_questions_are_answered(opened: OpenExport, sql: str) -> None:
+    assert opened.answer(sql)[0]
 
 
 @pytest.mark.parametrize("sql", REFUSED)
-def test_what_does_anything_else_is_refused_by_its_kind(in_output: Path, sql: str) -> None:
+def test_what_does_anything_else_is_refused_by_its_kind(in_output: Path, opened: OpenExport, sql: str) -> None:
+    assert in_output
     with pytest.raises(ConfigError, match="only asks") as caught:
-        run_query(in_output, sql)
+        opened.answer(sql)
     assert f": {REFUSED[sql]} would" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("sql", OUT_OF_REACH)
-def test_nothing_outside_the_export_can_be_read(in_output: Path, sql: str) -> None:
+def test_nothing_outside_the_export_can_be_read(in_output: Path, opened: OpenExport, sql: str) -> None:
+    assert in_output
     with pytest.raises(ConfigError) as caught:
-        run_query(in_output, sql)
+        opened.answer(sql)
     assert "root:" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
