@@ -30,6 +30,9 @@ _BROKEN = ("OperationalError", "IntegrityError", "DatabaseError")
 """What a migration ends with that meets the half of an earlier one, or a file that is no database."""
 
 
+_NO_ROOM = ("disk is full", "disk I/O error", "No space left", "File too large")
+
+
 class MigrationFailed(TomeflowError):
     """The database of the Prefect server cannot be brought to this version."""
 
@@ -191,6 +194,10 @@ def _migrate(database: Path) -> str | None:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return None
     said = done.stderr or done.stdout
+    if any(sign in said for sign in _NO_ROOM):
+        raise StorageUnavailable(
+            f"{database} could not be written: {_last_line(said)}{storage.room_left(str(database))}"
+        )
     if is_out_of_memory(said):
         raise OutOfMemory(f"memory ran out while the Prefect server's database was set up: {_last_line(said)}.")
     return _last_line(said) or f"exit code {done.returncode}"

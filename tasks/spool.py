@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
 from data_contracts.errors import StorageUnavailable
@@ -71,8 +71,11 @@ def _copy_in(sources: list[storage.ListedFile], uri: str, copy: Path) -> bool:
     part = storage.part_of(copy)
     try:
         with storage.storage_errors(str(copy), "copy a source into"):
-            part.mkdir(parents=True)
-            with _held(part):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as stack:
+                with _held(copy.parent):  # between the two, another run would take it for what a killed one has left
+                    part.mkdir()
+                    stack.enter_context(_held(part))
                 for source in sources:
                     with storage.storage_errors(uri, "read"):
                         filesystem.get_file(source.uri, str(part / source.name))
@@ -113,11 +116,11 @@ def hold_spooled(path: Path, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _held(copy: Path) -> Iterator[None]:
+def _held(copy: Path, how: int = fcntl.LOCK_SH) -> Iterator[None]:
     """Hold a lock on a folder that dies with this process; its name may change meanwhile."""
     descriptor = os.open(copy, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        fcntl.flock(descriptor, how)
         yield
     finally:
         os.close(descriptor)
@@ -125,15 +128,23 @@ def _held(copy: Path) -> Iterator[None]:
 
 def _keep_below(folder: Path, cap_bytes: int, newest: Path) -> None:
     """Drop what a killed run left half copied, then the longest unused copies, until ``cap_bytes`` are left."""
-    copies = sorted(folder.iterdir(), key=lambda copy: copy.stat().st_mtime)
-    for copy in copies:
-        if copy.name.startswith("."):
-            _drop(copy)
+    copies = sorted(folder.iterdir(), key=_last_used)
+    with _held(folder, fcntl.LOCK_EX):
+        for copy in copies:
+            if copy.name.startswith("."):
+                _drop(copy)
     sizes = {copy: _size_bytes(copy) for copy in copies}
     excess = sum(sizes.values()) - cap_bytes
     for copy, size_bytes in sizes.items():
         if excess > 0 and copy != newest and _drop(copy):
             excess -= size_bytes
+
+
+def _last_used(copy: Path) -> float:
+    try:
+        return copy.stat().st_mtime
+    except FileNotFoundError:  # another run has finished or dropped it
+        return 0.0
 
 
 def _size_bytes(copy: Path) -> int:
