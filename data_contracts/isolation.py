@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from data_contracts.errors import OutOfMemory, TomeflowError, TooCostlyDocument
-from data_contracts.process_memory import give_back_free_memory, is_out_of_memory, process_peak_bytes
+from data_contracts.process_memory import give_back_free_memory, is_out_of_memory, memory_bound, process_peak_bytes
 
 CLOCK_PER_PROCESSOR_TIME = 15
 """A call that waits (for a disk that does not answer) uses no processor time; after so many times its bound it ends."""
@@ -146,7 +146,9 @@ class IsolatedProcess:
             return Lost(f"more than {seconds:g} s of processor time", is_too_slow=True)
         if code == -signal.SIGKILL:
             return Lost("its process was killed, as the kernel does when memory runs out")
-        return Lost(f"its process died ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})")
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        bound = memory_bound().rstrip(". ")
+        return Lost(f"its process died ({how}{f'; {bound}' if bound else ''})")
 
 
 def seconds_for(path: Path, seconds: float) -> float:

@@ -29,6 +29,8 @@ ANSWERED = [
     "PRAGMA table_info('pages')",
     "PRAGMA version",
     "EXPLAIN SELECT 1",
+    "/* why */ EXPLAIN SELECT 1",
+    "-- why\nPRAGMA version",
     "EXPLAIN ANALYZE SELECT 1",
     "EXPLAIN (FORMAT json) SELECT 1",
     "WITH one AS (SELECT 1) FROM one",
@@ -37,7 +39,7 @@ ANSWERED = [
 ]
 REFUSED = {
     "PREPARE p AS SELECT 1": "PREPARE",
-    "PREPARE p AS DROP TABLE pages; EXECUTE p": "PREPARE",
+    "PREPARE p AS SELECT 1; EXECUTE p": "PREPARE",
     "EXECUTE p": "EXECUTE",
     "DEALLOCATE p": "DROP",
     "CREATE TABLE t (i INT)": "CREATE",
@@ -80,6 +82,10 @@ REFUSED = {
     "DROP TABLE pages": "DROP",
     "EXPLAIN ANALYZE CREATE TABLE t (i INT)": "CREATE",
     "EXPLAIN (FORMAT json) DROP TABLE pages": "DROP",
+    "/* why */ EXPLAIN ANALYZE DROP TABLE pages": "DROP",
+    "CREATE TABLE t AS PIVOT (FROM pages) ON status USING count(*)": "MULTI",
+    "COPY (PIVOT (FROM pages) ON status USING count(*)) TO 'stolen.csv'": "MULTI",
+    "WITH one AS (SELECT 1) INSERT INTO pages PIVOT (FROM pages) ON status USING count(*)": "MULTI",
     "SELECT 1; CREATE TABLE t (i INT)": "CREATE",
 }
 OUT_OF_REACH = [
