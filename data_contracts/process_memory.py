@@ -40,6 +40,7 @@ _SIGNS_OF_NO_MEMORY = (
     "memory allocation of",
     "failed to allocate",
     "bad allocation",
+    "allocation failure",
     "malloc (",
     "malloc of",
     "realloc (",

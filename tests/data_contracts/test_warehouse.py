@@ -235,3 +235,28 @@ def test_a_damaged_warehouse_without_an_export_is_kept_and_begun_anew(tmp_path: 
     warehouse.write_bytes(b"")
     assert query(warehouse, "SELECT count(*) FROM pages") == [(0,)]
     assert len(set_aside(warehouse)) == 1
+
+
+SHORT_OF_MEMORY = """
+import resource, sys
+from pathlib import Path
+import duckdb
+from data_contracts.process_memory import is_out_of_memory
+from data_contracts.warehouse import open_warehouse
+for extra_bytes in (1_000_000, 4_000_000, 8_000_000):
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + extra_bytes, resource.RLIM_INFINITY))
+    try:
+        with open_warehouse(Path(sys.argv[1]) / f"{extra_bytes}.duckdb"):
+            pass
+    except Exception as error:
+        print(type(error).__name__, is_out_of_memory(error), "another" in str(error).lower(), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="not applicable: Linux alone bounds a process's addresses so")
+def test_memory_that_runs_out_is_not_taken_for_another_run(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SHORT_OF_MEMORY, str(tmp_path)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+    assert told[0] == "OutOfMemory True False"
+    assert all(line.endswith("True False") for line in told), told
