@@ -80,7 +80,11 @@ def prefect_api(work_folder: Path, api_url: str | None) -> Iterator[str]:
     port = _free_port()
     url = f"http://127.0.0.1:{port}/api"
     os.environ |= {"PREFECT_HOME": str(home), "PREFECT_API_URL": url, **_QUIET_CLIENT}
-    server = start_ready_server(home, "127.0.0.1", port, _PRIVATE_SERVER, url)
+    try:
+        server = start_ready_server(home, "127.0.0.1", port, _PRIVATE_SERVER, url)
+    except BaseException:
+        del os.environ["PREFECT_API_URL"]
+        raise
     try:
         yield url
     except Exception as error:
