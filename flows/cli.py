@@ -22,7 +22,7 @@ exit codes:
   2 wrong parameter              11 needs a password      30 state refused           50 storage unavailable
   3 several different failures   12 no pages              31 other model             60 model unavailable
   1 anything else                13 not a document        33 broken checksum         23 memory ran out
-                                 14 too costly to open
+  52 database not migrated       14 too costly to open
 """
 
 _TRUTH = """\
