@@ -20,6 +20,7 @@ from data_contracts.page_images import (
     Frame,
     check_size,
     eight_bits,
+    has_plain_cmyk,
     open_image,
     orientation_of,
     shown_dpi,
@@ -123,7 +124,7 @@ def _size(size_px: tuple[int, int]) -> str:
 
 def _jpeg(image: Image, data: bytes) -> _Embedded:
     components = _JPEG_COMPONENTS[image.mode]
-    inverted = _INVERTED_CMYK if image.mode == "CMYK" else ""  # as Adobe writes CMYK, and Pillow reads it
+    inverted = _INVERTED_CMYK if image.mode == "CMYK" and not has_plain_cmyk(image) else ""
     entries = f"{_size(image.size)} /BitsPerComponent 8 /Filter /DCTDecode {inverted}"
     return _Embedded(data, image.size, entries, components, b"", orientation_of(image))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from data_contracts.document import shown_name
 from data_contracts.errors import RenderFailed, UnreadableDocument
+from data_contracts.tiff_pages import as_tags_mean, page_indexes
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -119,42 +120,35 @@ def frames_of(source: Path) -> list[Frame]:
         UnreadableDocument: the header of the image file is damaged; in a folder such a file counts as a page.
     """
     if not source.is_dir():
-        return [Frame(source, index) for index in range(_frame_count(source))]
-    return [Frame(path, index) for path in folder_files(source)[0] for index in range(_frames_in_folder(path))]
+        return [Frame(source, index) for index in _indexes_in(source)]
+    return [Frame(path, index) for path in folder_files(source)[0] for index in _indexes_in_folder(path)]
 
 
-def _frames_in_folder(path: Path) -> int:
+def _indexes_in_folder(path: Path) -> list[int]:
     try:
-        return _frame_count(path)
+        return _indexes_in(path)
     except UnreadableDocument:
-        return 1  # a page that fails by itself; the others are read
+        return [0]  # a page that fails by itself; the others are read
 
 
-def _frame_count(path: Path) -> int:
+def _indexes_in(path: Path) -> list[int]:
     with open_image(path) as image:
-        return count_frames(image, path)
+        return find_pages(image, path)
 
 
-def count_frames(image: Image, path: Path) -> int:
-    """Return how many pages the open ``image`` of the file at ``path`` has; it shows the same one as before.
+def find_pages(image: Image, path: Path) -> list[int]:
+    """Return which frames of the open ``image`` of the file at ``path`` are pages; it may show another one after.
 
     Raises:
         UnreadableDocument: not all of them can be found.
     """
     if image.format != "TIFF":
-        return 1
-    shown = image.tell()
+        return [0]
     try:
-        count = int(getattr(image, "n_frames", 1))
-        image.seek(count - 1)
-        next_frame = image.tag_v2.next  # type: ignore[attr-defined]
-        image.seek(shown)
-    except (OSError, ValueError, SyntaxError, TypeError, KeyError, EOFError, struct.error) as error:
+        return page_indexes(image)
+    except (OSError, ValueError, SyntaxError, TypeError, KeyError, struct.error) as error:
         # the next frame lies behind the cut; Pillow fails with whatever it missed first
         raise _damaged(path, "its pages cannot be counted", error) from error
-    if next_frame:  # Pillow ends where the chain of frames comes back to one of them
-        raise _damaged(path, "its pages cannot be counted", f"page {count} is followed by an earlier one")
-    return count
 
 
 def open_image(path: Path) -> Image:
@@ -164,8 +158,10 @@ def open_image(path: Path) -> Image:
         UnreadableDocument: the header is damaged.
     """
     import PIL.Image
+    from PIL import TiffImagePlugin
 
     PIL.Image.MAX_IMAGE_PIXELS = None  # our own limit is MAX_DECODED_MEGAPIXELS, checked before decoding
+    TiffImagePlugin.READ_LIBTIFF = True  # Pillow's own decoder takes separate planes of 16 bits for 8
     try:
         return PIL.Image.open(path)
     except (OSError, ValueError, SyntaxError) as error:
@@ -208,10 +204,32 @@ def shown_dpi(image: Image) -> tuple[float, float]:
 
 
 def upright(image: Image) -> Image:
-    """Return ``image`` turned as its EXIF orientation asks."""
+    """Return ``image`` as opened, in the colours that its file means, turned as its EXIF orientation asks.
+
+    Raises:
+        RenderFailed: its pixels are of a kind that would come out wrong.
+    """
     from PIL import ImageOps
 
+    if image.format == "TIFF":
+        image = as_tags_mean(image)
+    elif has_plain_cmyk(image):
+        image = _invert_plain_cmyk(image)
     return ImageOps.exif_transpose(image) or image
+
+
+def has_plain_cmyk(image: Image) -> bool:
+    """Return whether ``image`` is a JPEG of CMYK whose ink is 255, not 0: without Adobe's marker nothing inverts it."""
+    return image.format in ("JPEG", "MPO") and image.mode == "CMYK" and "adobe" not in image.info
+
+
+def _invert_plain_cmyk(image: Image) -> Image:
+    """Return ``image`` as its numbers are: Pillow takes every JPEG of CMYK for one of Adobe's."""
+    from PIL import ImageChops
+
+    inverted = ImageChops.invert(image)
+    inverted.info = dict(image.info)
+    return inverted
 
 
 def square_pixels(image: Image, dpi: tuple[float, float]) -> tuple[Image, float]:

@@ -86,7 +86,7 @@ def encode_step(
             job.begin_page(page_number)
             return loading.take(page_number)
 
-        return encode.encode_chunk(render, chunk.page_numbers, model, root, name, isolated)
+        return encode.encode_chunk(render, chunk.page_numbers, model, root, name, isolated, pages.look_closer)
 
 
 def decode_step(
