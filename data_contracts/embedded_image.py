@@ -24,6 +24,7 @@ from data_contracts.page_images import (
     open_image,
     orientation_of,
     shown_dpi,
+    sixteen_bits,
     upright,
 )
 
@@ -133,6 +134,8 @@ def _packed(image: Image) -> _Embedded:
     """Return ``image`` as CCITT G4 if it is black and white, else as PNG packs it."""
     if image.mode == "1":
         return _ccitt(image)
+    if image.mode.startswith("I;16"):
+        image = sixteen_bits(image)
     keeps_depth = image.mode in ("L", "RGB", "P", "I;16") and not image.has_transparency_data
     file = io.BytesIO()
     (image if keeps_depth else eight_bits(image)).save(file, "PNG")

@@ -16,6 +16,8 @@ from data_contracts.errors import RenderFailed, UnreadableDocument
 from data_contracts.tiff_pages import as_tags_mean, page_indexes
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from PIL.Image import Image
 
 FileKind = Literal["pdf", "png", "jpeg", "tiff", "webp", "jpeg2000"]
@@ -171,7 +173,8 @@ def open_image(path: Path) -> Image:
 def _damaged(path: Path, what: str, error: object) -> UnreadableDocument:
     return UnreadableDocument(
         f"{shown_name(path.name)} looks like {file_kind(path) or 'no image'} but {what} ({error}). "
-        "It is damaged or cut off: get it again from its source, or leave it out."
+        "It is damaged, cut off or of a kind that is not read: get it again from its source, save it in another kind, "
+        "or leave it out."
     )
 
 
@@ -254,12 +257,27 @@ def eight_bits(image: Image) -> Image:
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
+def sixteen_bits(image: Image) -> Image:
+    """Return grey of 9 to 16 bits as 16 bits: white is then what every reader takes for white. Nothing is lost."""
+    import numpy as np
+    import PIL.Image
+
+    values = np.asarray(image).astype(np.float64)
+    return PIL.Image.fromarray((values * (65_535 / _deep_white(values))).round().astype(np.uint16))
+
+
 def _deep_grey(image: Image) -> Image:
-    """Return grey of 9 to 32 bits or floats as 8 bits; the brightest pixel tells how many bits are in use."""
+    """Return grey of 9 to 32 bits or floats as 8 bits."""
     import numpy as np
     import PIL.Image
 
     values = np.clip(np.asarray(image, dtype=np.float64), 0, None)
+    return PIL.Image.fromarray((values * (255 / _deep_white(values))).astype(np.uint8))
+
+
+def _deep_white(values: npt.NDArray[np.float64]) -> float:
+    """Return the largest number of as many bits as are in use, which the brightest pixel tells."""
+    import numpy as np
+
     brightest = max(float(values.max(initial=0.0)), 1.0)
-    white = 2.0 ** np.ceil(np.log2(brightest + 1)) - 1
-    return PIL.Image.fromarray((values * (255 / white)).astype(np.uint8))
+    return float(2.0 ** np.ceil(np.log2(brightest + 1)) - 1)
