@@ -113,14 +113,15 @@ def _device_class() -> Callable[[PageContent, float, float], Any]:
 def _dpi(image: Any, matrix: Any) -> float:
     """Return the finer of an image's two resolutions where ``matrix`` puts it [dpi]."""
     sides = ((image.w, hypot(matrix.a, matrix.b)), (image.h, hypot(matrix.c, matrix.d)))
-    return max((float(pixels * POINTS_PER_INCH / points) for pixels, points in sides if points > 0), default=0.0)
+    return max([float(pixels * POINTS_PER_INCH / points) for pixels, points in sides if points > 0], default=0.0)
 
 
 def _area(matrix: Any, width_pt: float, height_pt: float) -> float:
     """Return how much of the page the unit square covers under ``matrix`` [pt²]; a page begins at (0, 0)."""
-    across, down = (matrix.a, matrix.c), (matrix.b, matrix.d)
-    left, right = (matrix.e + sum(bound(part, 0) for part in across) for bound in (min, max))
-    top, bottom = (matrix.f + sum(bound(part, 0) for part in down) for bound in (min, max))
+    left = float(matrix.e + min(matrix.a, 0) + min(matrix.c, 0))
+    right = float(matrix.e + max(matrix.a, 0) + max(matrix.c, 0))
+    top = float(matrix.f + min(matrix.b, 0) + min(matrix.d, 0))
+    bottom = float(matrix.f + max(matrix.b, 0) + max(matrix.d, 0))
     width = min(right, width_pt) - max(left, 0.0)
     height = min(bottom, height_pt) - max(top, 0.0)
     return max(width, 0.0) * max(height, 0.0)

@@ -90,7 +90,8 @@ def as_tags_mean(image: Image) -> Image:
     tags: Any = image.tag_v2  # type: ignore[attr-defined]
     bits, sample_format = (_first(tags.get(tag, default)) for tag, default in ((_BITS, 1), (_SAMPLE_FORMAT, 1)))
     _refuse_unreadable(tags, bits, sample_format)
-    image.tile = [tile._replace(args=_in_native_order(tile.args)) for tile in image.tile]
+    tiles: list[Any] = image.tile  # type: ignore[attr-defined]
+    tiles[:] = [tile._replace(args=_in_native_order(tile.args)) for tile in tiles]
     if image.mode == "P" and max(tags[_COLOUR_MAP]) <= 255:
         image = _with_palette(image, tags[_COLOUR_MAP])
     elif image.mode == "I" and sample_format == _UNSIGNED:

@@ -148,7 +148,10 @@ def page(shade: int, side: int = 64, **tags: int) -> tuple[list[bytes], dict]:
 
 CHAINS: dict[str, tuple[Callable[[], list], list[int]]] = {
     "thumbnails after": (lambda: [page(10, subfile=2), page(9, 8, subfile=1), page(20), page(9, 8, subfile=1)], [0, 2]),
-    "thumbnails before": (lambda: [page(9, 8, subfile=1), page(10, subfile=0), page(9, 8, subfile=3), page(20)], [1, 3]),
+    "thumbnails before": (
+        lambda: [page(9, 8, subfile=1), page(10, subfile=0), page(9, 8, subfile=3), page(20)],
+        [1, 3],
+    ),
     "a pyramid": (lambda: [page(10), page(10, 32, subfile=1), page(10, 16, subfile=1), page(20)], [0, 3]),
     "old thumbnails": (lambda: [page(10, old=1), page(9, 8, old=2), page(20, old=3)], [0, 2]),
     "masks": (lambda: [page(10), page(0, subfile=4), page(20), page(0, subfile=6), page(0, photometric=4)], [0, 2]),
