@@ -1,6 +1,6 @@
 """PDF pages whose print lies where a quick look at image sizes misses it: in masks, patterns, forms, clips and strips.
 
-Each of ``LAYERED`` writes a page that shows black print on white, or nearly so; the print is ``scan`` or any grey image.
+Each of ``LAYERED`` writes a page that shows black print on white, or nearly so; the print is any grey image.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pikepdf
-from PIL import Image
 from pikepdf import Array, Dictionary, Name, Stream
+from PIL import Image
 
 DPI = 150
 """Resolution of the print in every page of ``LAYERED``."""
