@@ -20,9 +20,11 @@ from data_contracts.page_images import (
     Frame,
     check_size,
     eight_bits,
+    has_plain_cmyk,
     open_image,
     orientation_of,
     shown_dpi,
+    sixteen_bits,
     upright,
 )
 
@@ -123,7 +125,7 @@ def _size(size_px: tuple[int, int]) -> str:
 
 def _jpeg(image: Image, data: bytes) -> _Embedded:
     components = _JPEG_COMPONENTS[image.mode]
-    inverted = _INVERTED_CMYK if image.mode == "CMYK" else ""  # as Adobe writes CMYK, and Pillow reads it
+    inverted = _INVERTED_CMYK if image.mode == "CMYK" and not has_plain_cmyk(image) else ""
     entries = f"{_size(image.size)} /BitsPerComponent 8 /Filter /DCTDecode {inverted}"
     return _Embedded(data, image.size, entries, components, b"", orientation_of(image))
 
@@ -132,6 +134,8 @@ def _packed(image: Image) -> _Embedded:
     """Return ``image`` as CCITT G4 if it is black and white, else as PNG packs it."""
     if image.mode == "1":
         return _ccitt(image)
+    if image.mode.startswith("I;16"):
+        image = sixteen_bits(image)
     keeps_depth = image.mode in ("L", "RGB", "P", "I;16") and not image.has_transparency_data
     file = io.BytesIO()
     (image if keeps_depth else eight_bits(image)).save(file, "PNG")

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 from data_contracts.document import shown_name
 from data_contracts.errors import RenderFailed, UnreadableDocument
+from data_contracts.tiff_pages import as_tags_mean, page_indexes
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from PIL.Image import Image
 
 FileKind = Literal["pdf", "png", "jpeg", "tiff", "webp", "jpeg2000"]
@@ -119,42 +122,35 @@ def frames_of(source: Path) -> list[Frame]:
         UnreadableDocument: the header of the image file is damaged; in a folder such a file counts as a page.
     """
     if not source.is_dir():
-        return [Frame(source, index) for index in range(_frame_count(source))]
-    return [Frame(path, index) for path in folder_files(source)[0] for index in range(_frames_in_folder(path))]
+        return [Frame(source, index) for index in _indexes_in(source)]
+    return [Frame(path, index) for path in folder_files(source)[0] for index in _indexes_in_folder(path)]
 
 
-def _frames_in_folder(path: Path) -> int:
+def _indexes_in_folder(path: Path) -> list[int]:
     try:
-        return _frame_count(path)
+        return _indexes_in(path)
     except UnreadableDocument:
-        return 1  # a page that fails by itself; the others are read
+        return [0]  # a page that fails by itself; the others are read
 
 
-def _frame_count(path: Path) -> int:
+def _indexes_in(path: Path) -> list[int]:
     with open_image(path) as image:
-        return count_frames(image, path)
+        return find_pages(image, path)
 
 
-def count_frames(image: Image, path: Path) -> int:
-    """Return how many pages the open ``image`` of the file at ``path`` has; it shows the same one as before.
+def find_pages(image: Image, path: Path) -> list[int]:
+    """Return which frames of the open ``image`` of the file at ``path`` are pages; it may show another one after.
 
     Raises:
         UnreadableDocument: not all of them can be found.
     """
     if image.format != "TIFF":
-        return 1
-    shown = image.tell()
+        return [0]
     try:
-        count = int(getattr(image, "n_frames", 1))
-        image.seek(count - 1)
-        next_frame = image.tag_v2.next  # type: ignore[attr-defined]
-        image.seek(shown)
-    except (OSError, ValueError, SyntaxError, TypeError, KeyError, EOFError, struct.error) as error:
+        return page_indexes(image)
+    except (OSError, ValueError, SyntaxError, TypeError, KeyError, struct.error) as error:
         # the next frame lies behind the cut; Pillow fails with whatever it missed first
         raise _damaged(path, "its pages cannot be counted", error) from error
-    if next_frame:  # Pillow ends where the chain of frames comes back to one of them
-        raise _damaged(path, "its pages cannot be counted", f"page {count} is followed by an earlier one")
-    return count
 
 
 def open_image(path: Path) -> Image:
@@ -164,8 +160,10 @@ def open_image(path: Path) -> Image:
         UnreadableDocument: the header is damaged.
     """
     import PIL.Image
+    from PIL import TiffImagePlugin
 
     PIL.Image.MAX_IMAGE_PIXELS = None  # our own limit is MAX_DECODED_MEGAPIXELS, checked before decoding
+    TiffImagePlugin.READ_LIBTIFF = True  # Pillow's own decoder takes separate planes of 16 bits for 8
     try:
         return PIL.Image.open(path)
     except (OSError, ValueError, SyntaxError) as error:
@@ -175,7 +173,8 @@ def open_image(path: Path) -> Image:
 def _damaged(path: Path, what: str, error: object) -> UnreadableDocument:
     return UnreadableDocument(
         f"{shown_name(path.name)} looks like {file_kind(path) or 'no image'} but {what} ({error}). "
-        "It is damaged or cut off: get it again from its source, or leave it out."
+        "It is damaged, cut off or of a kind that is not read: get it again from its source, save it in another kind, "
+        "or leave it out."
     )
 
 
@@ -208,10 +207,32 @@ def shown_dpi(image: Image) -> tuple[float, float]:
 
 
 def upright(image: Image) -> Image:
-    """Return ``image`` turned as its EXIF orientation asks."""
+    """Return ``image`` as opened, in the colours that its file means, turned as its EXIF orientation asks.
+
+    Raises:
+        RenderFailed: its pixels are of a kind that would come out wrong.
+    """
     from PIL import ImageOps
 
+    if image.format == "TIFF":
+        image = as_tags_mean(image)
+    elif has_plain_cmyk(image):
+        image = _invert_plain_cmyk(image)
     return ImageOps.exif_transpose(image) or image
+
+
+def has_plain_cmyk(image: Image) -> bool:
+    """Return whether ``image`` is a JPEG of CMYK whose ink is 255, not 0: without Adobe's marker nothing inverts it."""
+    return image.format in ("JPEG", "MPO") and image.mode == "CMYK" and "adobe" not in image.info
+
+
+def _invert_plain_cmyk(image: Image) -> Image:
+    """Return ``image`` as its numbers are: Pillow takes every JPEG of CMYK for one of Adobe's."""
+    from PIL import ImageChops
+
+    inverted = ImageChops.invert(image)
+    inverted.info = dict(image.info)
+    return inverted
 
 
 def square_pixels(image: Image, dpi: tuple[float, float]) -> tuple[Image, float]:
@@ -236,12 +257,27 @@ def eight_bits(image: Image) -> Image:
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
+def sixteen_bits(image: Image) -> Image:
+    """Return grey of 9 to 16 bits as 16 bits: white is then what every reader takes for white. Nothing is lost."""
+    import numpy as np
+    import PIL.Image
+
+    values = np.asarray(image).astype(np.float64)
+    return PIL.Image.fromarray((values * (65_535 / _deep_white(values))).round().astype(np.uint16))
+
+
 def _deep_grey(image: Image) -> Image:
-    """Return grey of 9 to 32 bits or floats as 8 bits; the brightest pixel tells how many bits are in use."""
+    """Return grey of 9 to 32 bits or floats as 8 bits."""
     import numpy as np
     import PIL.Image
 
     values = np.clip(np.asarray(image, dtype=np.float64), 0, None)
+    return PIL.Image.fromarray((values * (255 / _deep_white(values))).astype(np.uint8))
+
+
+def _deep_white(values: npt.NDArray[np.float64]) -> float:
+    """Return the largest number of as many bits as are in use, which the brightest pixel tells."""
+    import numpy as np
+
     brightest = max(float(values.max(initial=0.0)), 1.0)
-    white = 2.0 ** np.ceil(np.log2(brightest + 1)) - 1
-    return PIL.Image.fromarray((values * (255 / white)).astype(np.uint8))
+    return float(2.0 ** np.ceil(np.log2(brightest + 1)) - 1)

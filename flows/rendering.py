@@ -6,6 +6,7 @@ documents, never notices.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -14,13 +15,13 @@ from data_contracts.config import RenderConfig
 from data_contracts.errors import OutOfMemory, RenderFailed, page_context
 from data_contracts.isolation import IsolatedProcess, Lost
 from models.sr_swa.protocol import PageImage
-from tasks.render import PageSource
+from tasks.render import PageSource, Rendered, Seen, page_image, seen_of
 
 LEAVE_OUT = "Leave the page out with --pages, or draw it anew as a picture."
 
 
 class BoundedPages:
-    """``PageSource`` in a process of its own; a context manager. Threads take turns only by their own agreement."""
+    """``PageSource`` in a process of its own; a context manager. Threads take turns: one page is rendered at a time."""
 
     def __init__(
         self, path: Path, kind: Literal["pdf", "image", "folder"], config: RenderConfig, seconds: float
@@ -29,6 +30,7 @@ class BoundedPages:
         self._source = (path, kind, config)
         self._seconds = seconds
         self._process = IsolatedProcess()
+        self._one_at_a_time = threading.Lock()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -52,22 +54,32 @@ class BoundedPages:
             RenderFailed: the page is damaged or too large, or takes too much time or memory; the others are not
                 affected.
         """
-        with page_context(page_number=page_number):
+        rendered = self._pixels(page_number, None)
+        assert rendered is not None, "the first look shows more than none"
+        return page_image(page_number, *rendered)
+
+    def look_closer(self, seen: PageImage) -> PageImage | None:
+        """Return the page of ``seen`` finer, or None where it has no more to show; raises as ``render``."""
+        rendered = self._pixels(seen.page_number, seen_of(seen))
+        return None if rendered is None else page_image(seen.page_number, *rendered)
+
+    def _pixels(self, page_number: int, seen: Seen | None) -> Rendered | None:
+        with page_context(page_number=page_number), self._one_at_a_time:
             try:
-                return self._render_once(page_number)
+                return self._pixels_once(page_number, seen)
             except Lost as error:
                 if error.is_too_slow:
                     raise RenderFailed(f"could not be rendered: it takes {error}. {LEAVE_OUT}") from None
             try:
-                return self._render_once(page_number)  # another may have been to blame: a full machine
+                return self._pixels_once(page_number, seen)  # another may have been to blame: a full machine
             except Lost as error:
                 raise RenderFailed(f"could not be rendered: {error}. {LEAVE_OUT}") from None
 
-    def _render_once(self, page_number: int) -> PageImage:
+    def _pixels_once(self, page_number: int, seen: Seen | None) -> Rendered | None:
         try:
             if not self._process.is_running:
                 self._process.call(PageSource, *self._source, seconds=self._seconds)
-            pixels, dpi = self._process.ask("pixels()", page_number, seconds=self._seconds)
+            rendered: Rendered | None = self._process.ask("pixels()", page_number, seen, seconds=self._seconds)
         except OutOfMemory as error:
             raise RenderFailed(f"could not be rendered: {error.message}. {LEAVE_OUT}") from error
-        return PageImage(page_number=page_number, pixels=pixels, dpi=dpi)
+        return rendered

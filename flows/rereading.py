@@ -84,7 +84,7 @@ class Rereading:
         model = load_model(reading)
         for number in named:
             with self._pages(reading) as pages:
-                (encoded,) = encode.encode_pages(pages.render, [number], model)
+                (encoded,) = encode.encode_pages(pages.render, [number], model, look_closer=pages.look_closer)
             yield self._patch(read_alone(encoded, model, reading), reading, memory_sha256=None)
 
     def _read_in_memory(
@@ -157,7 +157,7 @@ class Rereading:
 
     def _encode_anew(self, number: int, reading: ReadingConfig) -> EncodedPage | FailedPage:
         with self._pages(reading) as pages:
-            (encoded,) = encode.encode_pages(pages.render, [number], self._steps.model)
+            (encoded,) = encode.encode_pages(pages.render, [number], self._steps.model, look_closer=pages.look_closer)
         return encoded
 
     def _read_chunk_pages(self, index: int) -> Mapping[int, EncodedPage | FailedPage]:

@@ -93,7 +93,7 @@ def encode_step(
             job.renderer_peak_bytes = pages.peak_memory_bytes
             return image
 
-        return encode.encode_chunk(render, chunk.page_numbers, model, root, name, isolated)
+        return encode.encode_chunk(render, chunk.page_numbers, model, root, name, isolated, pages.look_closer)
 
 
 def decode_step(

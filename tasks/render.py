@@ -1,30 +1,40 @@
 """Turns pages into pixels: PDF pages through MuPDF, image files through Pillow, one page at a time.
 
-A scanned page is rendered on its own pixel grid, never enlarged: the scan holds no more than that.
+A scanned page is rendered on its own pixel grid, never enlarged: the scan holds no more than that. Only a page that
+seems blank is looked at again, larger, before that is believed.
 Everything a page asks for on its way to the screen (/Rotate, CropBox, EXIF orientation) is done here;
 whether the text then stands upright is for the model to find out.
 """
 
 from __future__ import annotations
 
-from math import hypot, sqrt
+import threading
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 from data_contracts.config import RenderConfig
 from data_contracts.errors import RenderFailed, TomeflowError, page_context
 from data_contracts.mupdf import POINTS_PER_INCH, load_page, mupdf
+from data_contracts.page_content import page_content
 from data_contracts.page_images import (
     Frame,
     check_size,
-    count_frames,
     eight_bits,
+    find_pages,
     frames_of,
     open_image,
     shown_dpi,
     square_pixels,
     upright,
+)
+from data_contracts.page_resolution import (
+    CLOSER_RATIO,
+    LEGIBLE_DPI,
+    capped,
+    closer_dpi,
+    finest_dpi,
+    page_dpi,
 )
 from data_contracts.process_memory import is_out_of_memory
 
@@ -35,25 +45,24 @@ if TYPE_CHECKING:
 
     from models.sr_swa.protocol import PageImage
 
-DRAWN_PAGE_DPI = 300.0
-"""For pages that are drawn, not scanned: what OCR is used to."""
+Rendered: TypeAlias = "tuple[npt.NDArray[np.uint8], float]"
+"""RGB pixels [height, width, 3] and their resolution [dpi]."""
 
-SCAN_DPI_LIMIT = 400.0
-"""Finer scans are rendered at this: text gains nothing, memory and time double."""
 
-SMALL_PAGE_PX = 3000.0
-"""... unless that leaves the longer side shorter than this: then the claimed page size is the odd one."""
+class Seen(NamedTuple):
+    """What is known of a page that was looked at already."""
 
-SCAN_AREA_RATIO = 0.5
-"""Images that cover at least this share of the page make it a scan."""
+    dpi: float
+    is_of_one_colour: bool
 
-LARGE_IMAGE_RATIO = 0.5
-"""An image of at least this share of the largest one's area is part of the scan, not an ornament."""
+
+def seen_of(image: PageImage) -> Seen:
+    """Return what ``image`` showed."""
+    return Seen(image.dpi, _is_of_one_colour(image.pixels))
+
 
 REOPEN_AFTER_PAGES = 32
 """MuPDF keeps what it parsed of a document until it is closed."""
-
-_MARKS_OF_A_DRAWN_PAGE = frozenset({"fill-text", "stroke-text", "fill-path", "stroke-path", "fill-shade"})
 
 
 class PageSource:
@@ -69,6 +78,7 @@ class PageSource:
         self._frames: list[Frame] = []
         self._image: Image | None = None
         self._image_path: Path | None = None
+        self._one_at_a_time = threading.Lock()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -93,16 +103,30 @@ class PageSource:
         Raises:
             RenderFailed: the page is damaged or too large; the other pages are not affected.
         """
-        from models.sr_swa.protocol import PageImage
+        rendered = self.pixels(page_number)
+        assert rendered is not None, "the first look shows more than none"
+        return page_image(page_number, *rendered)
 
-        pixels, dpi = self.pixels(page_number)
-        return PageImage(page_number=page_number, pixels=pixels, dpi=dpi)
+    def look_closer(self, seen: PageImage) -> PageImage | None:
+        """Return the page of ``seen``, on which nothing was read, finer; None where it has no more to show.
 
-    def pixels(self, page_number: int) -> tuple[npt.NDArray[np.uint8], float]:
-        """Return the pixels and the resolution of a page: ``render`` for a process that has no model; raises as it."""
-        with page_context(page_number=page_number):
+        Raises:
+            RenderFailed: it has, and the largest picture that is allowed is too coarse for text.
+        """
+        rendered = self.pixels(seen.page_number, seen_of(seen))
+        return None if rendered is None else page_image(seen.page_number, *rendered)
+
+    def pixels(self, page_number: int, seen: Seen | None = None) -> Rendered | None:
+        """Return a page as it is first looked at, or finer than ``seen``; None where that would show no more.
+
+        For a process that has no model: what it returns needs none to be sent.
+
+        Raises:
+            RenderFailed: as ``render`` and ``look_closer``.
+        """
+        with page_context(page_number=page_number), self._one_at_a_time:
             try:
-                return (self._pdf_page if self._kind == "pdf" else self._image_page)(page_number)
+                return (self._pdf_page if self._kind == "pdf" else self._image_page)(page_number, seen)
             except TomeflowError:
                 raise
             except Exception as error:  # damaged pages make MuPDF and Pillow raise whatever they met first
@@ -114,9 +138,7 @@ class PageSource:
                     "(qpdf damaged.pdf repaired.pdf) or get it again, or leave the page out with --pages."
                 ) from error
 
-    def _pdf_page(self, page_number: int) -> tuple[npt.NDArray[np.uint8], float]:
-        import numpy as np
-
+    def _pdf_page(self, page_number: int, seen: Seen | None) -> Rendered | None:
         with mupdf() as pymupdf:
             if self._document is None or self._rendered_pages >= REOPEN_AFTER_PAGES:
                 self._close_document()
@@ -125,18 +147,36 @@ class PageSource:
             self._rendered_pages += 1
             page = load_page(self._document, page_number - 1)
             pymupdf.TOOLS.reset_mupdf_warnings()
-            dpi = _capped(
-                self._config.dpi or page_dpi(page), page.rect.width, page.rect.height, self._config.max_page_megapixels
-            )
-            zoom = [_whole_pixels(side, dpi) / side for side in (page.rect.width, page.rect.height)]
-            pixmap = page.get_pixmap(matrix=pymupdf.Matrix(*zoom), colorspace=pymupdf.csRGB, alpha=False)
-            rows = np.frombuffer(pixmap.samples_mv, dtype=np.uint8).reshape(pixmap.height, pixmap.stride)
-            pixels = rows[:, : pixmap.width * 3].reshape(pixmap.height, pixmap.width, 3).copy()
+            content, size_pt = page_content(page), (float(page.rect.width), float(page.rect.height))
+            dpi = self._dpi(page_dpi(content, *size_pt), finest_dpi(content, *size_pt), size_pt, seen)
+            if dpi is None:
+                return None
+            pixels = _pdf_pixels(pymupdf, page, dpi)
             pymupdf.TOOLS.store_shrink(100)
             lost = "" if _is_empty(self._document, page) else pymupdf.TOOLS.mupdf_warnings()
-        if lost and (pixels == pixels[0, 0]).all():
+        if lost and _is_of_one_colour(pixels):
             raise ValueError(f"it comes out empty, and parts of it cannot be read: {lost.splitlines()[0]}")
         return pixels, dpi
+
+    def _dpi(self, own_dpi: float, finest_dpi: float, size_pt: tuple[float, float], seen: Seen | None) -> float | None:
+        """Return the resolution for a page of ``size_pt``; None where it would show no more than ``seen`` does.
+
+        Raises:
+            RenderFailed: nothing is legible in ``seen``, and the limit of pixels allows no finer picture.
+        """
+        limit = self._config.max_page_megapixels
+        if seen is None:
+            return capped(self._config.dpi or own_dpi, *size_pt, limit)
+        wanted = closer_dpi(seen.dpi, finest_dpi, *size_pt)
+        if capped(wanted, *size_pt, limit) > CLOSER_RATIO * seen.dpi:
+            return capped(wanted, *size_pt, limit)
+        is_held_back = wanted > CLOSER_RATIO * seen.dpi and seen.dpi < LEGIBLE_DPI
+        if is_held_back and not seen.is_of_one_colour:
+            raise RenderFailed(
+                f"at {limit:g} megapixels it has {seen.dpi:.0f} dpi, at which no text can be made out. Raise "
+                "max_page_megapixels, or cut it into smaller pages."
+            )
+        return None
 
     def _close_document(self) -> None:
         if self._document is not None:
@@ -145,20 +185,19 @@ class PageSource:
                 pymupdf.TOOLS.store_shrink(100)
         self._document = None
 
-    def _image_page(self, page_number: int) -> tuple[npt.NDArray[np.uint8], float]:
+    def _image_page(self, page_number: int, seen: Seen | None) -> Rendered | None:
         import numpy as np
 
         self._frames = self._frames or frames_of(self._path)
         image = self._frame(self._frames[page_number - 1])
         check_size(image)
-        dpi_both_ways = shown_dpi(image)
-        shown, own_dpi = square_pixels(upright(image), dpi_both_ways)
-        width, height = shown.size
-        to_points = POINTS_PER_INCH / own_dpi
-        wanted_dpi = self._config.dpi or own_dpi
-        dpi = _capped(wanted_dpi, width * to_points, height * to_points, self._config.max_page_megapixels)
+        shown, own_dpi = square_pixels(upright(image), shown_dpi(image))
+        size_pt = (shown.width * POINTS_PER_INCH / own_dpi, shown.height * POINTS_PER_INCH / own_dpi)
+        dpi = self._dpi(own_dpi, own_dpi, size_pt, seen)
+        if dpi is None:
+            return None
         if dpi != own_dpi:
-            scaled = (_whole_pixels(width * to_points, dpi), _whole_pixels(height * to_points, dpi))
+            scaled = (_whole_pixels(size_pt[0], dpi), _whole_pixels(size_pt[1], dpi))
             shown = eight_bits(shown).resize(scaled, reducing_gap=3.0)
         return np.array(eight_bits(shown).convert("RGB")), dpi
 
@@ -168,53 +207,36 @@ class PageSource:
             if self._image is not None:
                 self._image.close()
             self._image, self._image_path = open_image(frame.path), frame.path
-            count_frames(self._image, frame.path)  # in a folder, a file whose frames cannot be counted is one page
+            find_pages(self._image, frame.path)  # in a folder, a file whose frames cannot be counted is one page
         self._image.seek(frame.index)
         return self._image
+
+
+def page_image(page_number: int, pixels: npt.NDArray[np.uint8], dpi: float) -> PageImage:
+    """Return what was rendered as the record that models take."""
+    from models.sr_swa.protocol import PageImage
+
+    return PageImage(page_number=page_number, pixels=pixels, dpi=dpi)
+
+
+def _pdf_pixels(pymupdf: Any, page: Any, dpi: float) -> npt.NDArray[np.uint8]:
+    """Return the PyMuPDF ``page`` as RGB [height, width, 3]."""
+    import numpy as np
+
+    zoom = [_whole_pixels(side, dpi) / side for side in (page.rect.width, page.rect.height)]
+    pixmap = page.get_pixmap(matrix=pymupdf.Matrix(*zoom), colorspace=pymupdf.csRGB, alpha=False)
+    rows = np.frombuffer(pixmap.samples_mv, dtype=np.uint8).reshape(pixmap.height, pixmap.stride)
+    return rows[:, : pixmap.width * 3].reshape(pixmap.height, pixmap.width, 3).copy()
+
+
+def _is_of_one_colour(pixels: npt.NDArray[np.uint8]) -> bool:
+    return bool((pixels == pixels[0, 0]).all())
 
 
 def _is_empty(document: Any, page: Any) -> bool:
     """Return whether a page has nothing to show: MuPDF complains of content without a byte, too."""
     contents = page.get_contents()
     return all(xref < document.xref_length() and document.xref_stream_raw(xref) == b"" for xref in contents)
-
-
-def page_dpi(page: Any) -> float:
-    """Return the resolution at which the PyMuPDF ``page`` shows all it has, and no more [dpi].
-
-    The finest of its large images decides (a scan may be cut into strips, or lie in layers); drawn text or
-    lines beside them ask for at least ``DRAWN_PAGE_DPI``.
-    """
-    width, height = float(page.rect.width), float(page.rect.height)
-    images = [(image, _shown_area(image, page)) for image in page.get_image_info()]
-    if sum(area for _, area in images) < SCAN_AREA_RATIO * width * height:
-        return DRAWN_PAGE_DPI
-    largest = max(area for _, area in images)
-    own = max(_image_dpi(image) for image, area in images if area >= LARGE_IMAGE_RATIO * largest)
-    limit = max(SCAN_DPI_LIMIT, SMALL_PAGE_PX * POINTS_PER_INCH / max(width, height))
-    is_drawn_too = any(mark in _MARKS_OF_A_DRAWN_PAGE for mark, *_ in page.get_bboxlog())
-    return min(max(own, DRAWN_PAGE_DPI) if is_drawn_too else own, limit)
-
-
-def _shown_area(image: dict[str, Any], page: Any) -> float:
-    """Return how much of the page an image covers [pt²]; a page's rectangle begins at (0, 0)."""
-    left, top, right, bottom = (float(side) for side in image["bbox"])
-    width = min(right, float(page.rect.width)) - max(left, 0.0)
-    height = min(bottom, float(page.rect.height)) - max(top, 0.0)
-    return max(width, 0.0) * max(height, 0.0)
-
-
-def _image_dpi(image: dict[str, Any]) -> float:
-    """Return the finer of an image's two resolutions on the page [dpi]."""
-    a, b, c, d, _, _ = image["transform"]
-    sides = ((image["width"], hypot(a, b)), (image["height"], hypot(c, d)))
-    return max(float(pixels * POINTS_PER_INCH / points) for pixels, points in sides if points > 0)
-
-
-def _capped(dpi: float, width_pt: float, height_pt: float, megapixels: float) -> float:
-    """Return ``dpi``, or less where the page would have more than ``megapixels``."""
-    pixels = width_pt * height_pt * (dpi / POINTS_PER_INCH) ** 2
-    return dpi if pixels <= megapixels * 1e6 else dpi * sqrt(megapixels * 1e6 / pixels)
 
 
 def _whole_pixels(side_pt: float, dpi: float) -> int:

@@ -1,11 +1,13 @@
 """An image file as a PDF page: MuPDF must show the pixels that Pillow reads from the file."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pymupdf
+import pypdfium2
 import pytest
-from PIL import Image, ImageCms
+from PIL import Image, ImageChops, ImageCms
 from support.sources import scan
 
 from data_contracts.embedded_image import add_image_page
@@ -13,6 +15,9 @@ from data_contracts.page_images import Frame, eight_bits, open_image, upright
 
 JPEG_MEAN_DIFFERENCE = 3
 """MuPDF and Pillow enlarge the halved colour channels of a JPEG each in its own way; a wrong turn differs by 60."""
+
+CMYK_MEAN_DIFFERENCE = 45
+"""MuPDF mixes inks as they look on paper, Pillow as light; inverted ones differ by over 100."""
 
 
 def colours() -> Image.Image:
@@ -87,6 +92,109 @@ def test_a_cmyk_jpeg_goes_in_and_is_not_inverted(tmp_path):
     pixels, _, stream, _ = embedded(tmp_path / "white.jpg")
     assert stream == (tmp_path / "white.jpg").read_bytes()
     assert pixels.min() > 250
+
+
+def inks() -> Image.Image:
+    """Return ``colours`` in inks, black ink where all three are."""
+    return Image.merge("CMYK", [*ImageChops.invert(colours()).split(), Image.new("L", (90, 60), 0)])
+
+
+def without_adobe(data: bytes) -> bytes:
+    """Return a JPEG without its APP14 marker."""
+    start = data.index(b"\xff\xee")
+    return data[:start] + data[start + 2 + int.from_bytes(data[start + 2 : start + 4], "big") :]
+
+
+def plain_cmyk(**options: object) -> bytes:
+    """Return ``colours`` as a JPEG of inks as they are: Pillow writes Adobe's inverted ones."""
+    file = io.BytesIO()
+    ImageChops.invert(inks()).save(file, "JPEG", quality=95, **options)
+    return without_adobe(file.getvalue())
+
+
+def adobe_cmyk(transform: int) -> bytes:
+    file = io.BytesIO()
+    if transform:  # of which Adobe's decoder makes inverted inks: what it calls red is the paper left by cyan
+        y, cb, cr = ImageChops.invert(colours()).convert("YCbCr").split()
+        ImageChops.invert(Image.merge("CMYK", [y, cb, cr, Image.new("L", (90, 60), 255)])).save(
+            file, "JPEG", quality=95
+        )
+    else:
+        inks().save(file, "JPEG", quality=95)
+    data = bytearray(file.getvalue())
+    data[data.index(b"Adobe") + 11] = transform
+    return bytes(data)
+
+
+def with_jfif(data: bytes) -> bytes:
+    return data[:2] + b"\xff\xe0\0\x10JFIF\0\1\1\1\0\x96\0\x96\0\0" + data[2:]
+
+
+def sideways_exif() -> Image.Exif:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return exif
+
+
+CMYK_JPEGS = {
+    "no marker": plain_cmyk,
+    "JFIF": lambda: with_jfif(plain_cmyk()),
+    "no marker, progressive": lambda: plain_cmyk(progressive=True),
+    "no marker, optimized": lambda: plain_cmyk(optimize=True),
+    "no marker, restarts": lambda: plain_cmyk(restart_marker_rows=1),
+    "no marker, resolution": lambda: plain_cmyk(dpi=(150, 150)),
+    "no marker, EXIF": lambda: plain_cmyk(exif=sideways_exif()),
+    "no marker, comment that names Adobe": lambda: plain_cmyk(comment=b"Adobe"),
+    "Adobe": lambda: adobe_cmyk(0),
+    "Adobe, YCCK": lambda: adobe_cmyk(2),
+    "Adobe, JFIF": lambda: with_jfif(adobe_cmyk(0)),
+    "Adobe, YCCK, JFIF": lambda: with_jfif(adobe_cmyk(2)),
+}
+
+
+@pytest.mark.parametrize("name", CMYK_JPEGS)
+def test_inks_of_a_jpeg_are_inverted_only_if_adobe_wrote_them(tmp_path, name):
+    data = CMYK_JPEGS[name]()
+    (tmp_path / "page.jpg").write_bytes(data)
+    expected = np.asarray(colours()).astype(int)
+    if "EXIF" in name:
+        expected = np.rot90(expected, -1)
+    assert np.abs(read(tmp_path / "page.jpg") - expected).mean() <= JPEG_MEAN_DIFFERENCE
+    pixels, _, stream, _ = embedded(tmp_path / "page.jpg")
+    assert stream == data
+    if "YCCK" not in name:  # which MuPDF takes for CMYK
+        assert np.abs(pixels - expected).mean() <= CMYK_MEAN_DIFFERENCE
+    in_chrome = shown_by_pdfium(tmp_path / "page.jpg", tuple(expected.shape[1::-1]))
+    assert np.abs(in_chrome - expected).mean() <= CMYK_MEAN_DIFFERENCE
+
+
+def shown_by_pdfium(path: Path, size: tuple[int, int]) -> np.ndarray:
+    with pymupdf.open() as document:
+        add_image_page(document, Frame(path))
+        data = document.tobytes()
+    document = pypdfium2.PdfDocument(data)
+    shown = document[0].render(scale=size[0] / document[0].get_width()).to_pil().convert("RGB").resize(size)
+    document.close()
+    return np.asarray(shown).astype(int)
+
+
+@pytest.mark.parametrize("compression", [None, "tiff_lzw", "jpeg"])
+def test_inks_of_a_tiff_are_as_they_are(tmp_path, compression):
+    inks().save(tmp_path / "page.tif", compression=compression, **({"quality": 95} if compression == "jpeg" else {}))
+    expected = np.asarray(colours()).astype(int)
+    pixels, *_ = embedded(tmp_path / "page.tif")
+    assert np.abs(read(tmp_path / "page.tif") - expected).mean() <= JPEG_MEAN_DIFFERENCE
+    assert np.abs(pixels - expected).mean() <= JPEG_MEAN_DIFFERENCE
+
+
+def test_grey_of_10_bits_in_16_is_as_bright_in_the_pdf_as_it_is_read(tmp_path):
+    values = (np.asarray(colours().convert("L")).astype(np.uint16) << 2) | 3
+    values[0, 0] = 1023
+    Image.fromarray(values).save(tmp_path / "deep.png")
+    Image.fromarray(values).save(tmp_path / "deep.tif")
+    pixels, *_ = embedded(tmp_path / "deep.tif")
+    assert np.abs(pixels - read(tmp_path / "deep.tif")).max() <= 1
+    assert pixels.max() == 255
 
 
 def test_black_and_white_becomes_fax_and_stays_small(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from support.fakes import ScriptedModel
 
 from data_contracts.errors import RenderFailed
+from data_contracts.result import BlankReason
 from models.features import read_features
 from models.sr_swa.protocol import EncodedPage, FailedPage, PageImage
 from tasks.encode import encode_chunk, encode_pages
@@ -56,3 +58,36 @@ def test_what_is_no_fault_of_a_page_is_not_swallowed() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         list(encode_pages(interrupted, (1,), ScriptedModel()))
+
+
+class FarSighted(ScriptedModel):
+    """Sees nothing below 300 dpi."""
+
+    def encode_visual(self, image: PageImage) -> EncodedPage:
+        if image.dpi < 300:
+            return EncodedPage(image.page_number, 6, 8, image.dpi, blank_reason=BlankReason.EMPTY)
+        return super().encode_visual(image)
+
+
+@pytest.mark.parametrize(("finest", "read_at"), [(72, 72), (150, 150), (300, 300), (600, 300)])
+def test_a_page_is_blank_only_after_the_finest_look_at_it(finest: float, read_at: float) -> None:
+    looks: list[float] = []
+
+    def look_closer(seen: PageImage) -> PageImage | None:
+        looks.append(seen.dpi)
+        return replace(seen, dpi=min(seen.dpi * 2.1, finest)) if seen.dpi < finest else None
+
+    (page,) = encode_pages(render, (1,), FarSighted(), look_closer=look_closer)
+    assert isinstance(page, EncodedPage)
+    assert page.dpi == pytest.approx(read_at, rel=0.06)
+    assert (page.blank_reason is None) == (finest >= 300)
+    assert looks[0] == 72
+
+
+def test_a_page_that_cannot_be_looked_at_closer_fails() -> None:
+    def look_closer(seen: PageImage) -> PageImage | None:
+        raise RenderFailed("it is too large")
+
+    (page,) = encode_pages(render, (1,), FarSighted(), look_closer=look_closer)
+    assert isinstance(page, FailedPage)
+    assert page.error == "it is too large"
