@@ -26,6 +26,7 @@ from data_contracts.page_images import (
     square_pixels,
     upright,
 )
+from data_contracts.pdf_damage import page_damage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,6 +129,7 @@ class PageSource:
             pixels = rows[:, : pixmap.width * 3].reshape(pixmap.height, pixmap.width, 3).copy()
             pymupdf.TOOLS.store_shrink(100)
             lost = "" if _is_empty(self._document, page) else pymupdf.TOOLS.mupdf_warnings()
+            lost = lost or page_damage(pymupdf, self._document, page_number)
         if lost and (pixels == pixels[0, 0]).all():
             raise ValueError(f"it comes out empty, and parts of it cannot be read: {lost.splitlines()[0]}")
         return pixels, dpi
@@ -170,7 +172,7 @@ class PageSource:
 def _is_empty(document: Any, page: Any) -> bool:
     """Return whether a page has nothing to show: MuPDF complains of content without a byte, too."""
     contents = page.get_contents()
-    return all(xref < document.xref_length() and document.xref_stream_raw(xref) == b"" for xref in contents)
+    return all(0 < xref < document.xref_length() and document.xref_stream_raw(xref) == b"" for xref in contents)
 
 
 def page_dpi(page: Any) -> float:
