@@ -81,7 +81,7 @@ class _Selection:
         if "/PageLabels" not in self._pdf.Root:
             return
         ranges = sorted((int(start), label) for start, label in leaves(self._pdf.Root.PageLabels, "/Nums"))
-        numbers = Array()
+        numbers: list[Any] = []
         following: tuple[int, int] | None = None
         for index, number in enumerate(self._selected):
             begun = [entry for entry in enumerate(ranges) if entry[1][0] < number]
@@ -92,9 +92,9 @@ class _Selection:
             if following != (place, value):
                 own = Dictionary({key: label[key] for key in ("/S", "/P") if key in label})
                 own.St = value
-                numbers.extend([index, own])
+                numbers += [index, own]
             following = (place, value + 1)
-        self._pdf.Root.PageLabels = Dictionary(Nums=numbers)
+        self._pdf.Root.PageLabels = Dictionary(Nums=Array(numbers))
 
     def _named_destinations(self) -> dict[str, Any]:
         root = self._pdf.Root
