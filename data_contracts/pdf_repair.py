@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from data_contracts.mupdf import mupdf
+from data_contracts.mupdf import mupdf, save_as_it_is
 from data_contracts.pdf_damage import LOST_CONTENT
 
 LARGEST_SIDE_PT = 14_400.0
@@ -90,7 +90,7 @@ def _widen(path: Path, page_numbers: Sequence[int]) -> None:
             page = document.load_page(page_number - 1)
             sides = " ".join(f"{side:.2f}" for side in _needed_box(pymupdf, page))
             document.xref_set_key(page.xref, "MediaBox", f"[{sides}]")
-        document.save(path, incremental=True, encryption=pymupdf.PDF_ENCRYPT_KEEP, no_new_id=True, reproducible=True)
+        save_as_it_is(document, document.name, encryption=pymupdf.PDF_ENCRYPT_KEEP, incremental=True)
 
 
 def _needed_box(pymupdf: Any, page: Any) -> Any:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from data_contracts import glyphless_font
 from data_contracts.embedded_image import add_image_page
 from data_contracts.errors import ContractViolated, RenderFailed, UnreadableDocument
-from data_contracts.mupdf import POINTS_PER_INCH, load_page, mupdf
+from data_contracts.mupdf import POINTS_PER_INCH, load_page, mupdf, save_as_it_is
 from data_contracts.page_images import Frame, frames_of
 from data_contracts.result import PageResult, PageStatus
 from data_contracts.text_layer import FONT_RESOURCE, Affine, content_stream, planes_of
@@ -34,13 +34,7 @@ OWN_TEXT_RATIO = 0.5
 
 A stamp or a page number over a scan is not one."""
 
-DROP_UNREACHABLE_OBJECTS = 1
-"""MuPDF's mildest clean-up: objects of unselected pages are left out, none is renumbered or recompressed."""
-
 OUTSIDE_THE_PAGES = "page labels, outline, attachments, form fields and metadata, since the source is damaged"
-
-REPRODUCIBLE = {"no_new_id": True, "reproducible": True}
-"""Settings under which MuPDF writes neither a random identifier nor the time."""
 
 
 class SearchablePdfWriter:
@@ -137,7 +131,7 @@ def _copy_pages(source: Path, selected: Sequence[int], target: Path) -> list[str
             shutil.copyfile(source, target)
         elif whole:
             with _disk_errors(pymupdf, target):
-                document.save(target, encryption=pymupdf.PDF_ENCRYPT_NONE, **REPRODUCIBLE)
+                save_as_it_is(document, str(target), encryption=pymupdf.PDF_ENCRYPT_NONE)
         else:
             return _copy_some(pymupdf, document, source, selected, target)
     return []
@@ -154,7 +148,7 @@ def _copy_some(pymupdf: Any, document: Any, source: Path, selected: Sequence[int
     if all(_opens(document, page_number) for page_number in selected):
         document.select([page_number - 1 for page_number in selected])
         with _disk_errors(pymupdf, target):
-            document.save(target, garbage=DROP_UNREACHABLE_OBJECTS, encryption=pymupdf.PDF_ENCRYPT_NONE, **REPRODUCIBLE)
+            save_as_it_is(document, str(target), encryption=pymupdf.PDF_ENCRYPT_NONE, drop_unreachable=True)
     else:
         _copy_one_by_one(pymupdf, document, selected, target)
     return [OUTSIDE_THE_PAGES]
@@ -173,7 +167,7 @@ def _copy_one_by_one(pymupdf: Any, document: Any, selected: Sequence[int], targe
             except Exception:  # whatever MuPDF met first
                 copy.new_page(-1)
         with _disk_errors(pymupdf, target):
-            copy.save(target, **REPRODUCIBLE)
+            save_as_it_is(copy, str(target), encryption=pymupdf.PDF_ENCRYPT_NONE)
 
 
 def _opens(document: Any, page_number: int) -> bool:
@@ -208,9 +202,9 @@ def _save(pymupdf: Any, document: Any, target: Path, digest: str) -> None:
         document.xref_set_key(-1, "ID", f"[<{digest[:32]}> <{digest[:32]}>]")
     with _disk_errors(pymupdf, target):
         if document.name and document.can_save_incrementally():
-            document.save(document.name, incremental=True, encryption=pymupdf.PDF_ENCRYPT_KEEP, **REPRODUCIBLE)
+            save_as_it_is(document, document.name, encryption=pymupdf.PDF_ENCRYPT_KEEP, incremental=True)
         else:
-            document.save(_rewritten(target), **REPRODUCIBLE)
+            save_as_it_is(document, str(_rewritten(target)), encryption=pymupdf.PDF_ENCRYPT_NONE)
 
 
 @contextmanager

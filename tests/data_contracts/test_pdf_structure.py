@@ -122,6 +122,7 @@ def test_without_a_selection_nothing_is_lost(tmp_path, locked, need_tool):
     assert write(source, [1, 2, 3, 4, 5], tmp_path / "document.pdf") == []
     with pikepdf.open(source) as before, checked(tmp_path / "document.pdf", need_tool) as after:
         assert set(after.Root.keys()) == set(before.Root.keys())
+        assert after.Root.PageMode == Name.UseOutlines
         assert [page.label for page in after.pages] == ["i", "ii", "1", "2", "A-7"]
         assert field_names(after) == ["second", "fourth", "shared"]
         assert len(after.Root.StructTreeRoot.K.K) == 5
