@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from data_contracts.errors import UnreadableDocument
+from data_contracts.source_condition import SourceCondition
 
 DOCUMENT_ID_STEM_CHARACTERS = 40
 DOCUMENT_ID_DIGEST_CHARACTERS = 12
@@ -28,6 +29,7 @@ class DocumentRef(_Record):
     page_count: int = Field(ge=1)
     kind: Literal["pdf", "image", "folder"]
     stamp: str = Field("", exclude=True, description="of the files as they were hashed; see source_stamp.py")
+    condition: SourceCondition = Field(SourceCondition(), exclude=True, description="damage, restrictions, signatures")
 
 
 class PageRef(_Record):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from data_contracts.records import parse_record
+from data_contracts.source_condition import SourceCondition
 
 MANIFEST = "manifest.json"
 MANIFEST_SCHEMA_VERSION: Literal[1] = 1
@@ -49,6 +50,7 @@ class _Manifest(_Part):
     versions: dict[str, str]
     files: dict[str, _File]
     run: _Run
+    source_condition: SourceCondition | None = None
 
 
 def parse_manifest(data: bytes, place: str) -> dict[str, Any]:

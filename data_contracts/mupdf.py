@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 POINTS_PER_INCH = 72
+ALL_PERMISSIONS = 4095
 
 _ONE_AT_A_TIME = threading.RLock()
 
@@ -52,6 +53,26 @@ def load_page(document: Any, page_index: int) -> Any:
     if low_level.pdf_is_array(crop_box) and low_level.fz_is_empty_rect(shown) and not low_level.fz_is_empty_rect(whole):
         low_level.pdf_dict_put_rect(page_object, low_level.PDF_ENUM_NAME_CropBox, whole)
     return page
+
+
+def save_as_it_is(
+    document: Any, path: str, *, encryption: int, incremental: bool = False, drop_unreachable: bool = False
+) -> None:
+    """Write an open PDF to ``path``: equal bytes each time, streams verbatim, and nothing changed on the way.
+
+    PyMuPDF's own ``save`` lets every document with attachments open with the list of them (PageMode).
+
+    Raises:
+        MuPDF's ``FzErrorSystem``: it cannot be written.
+    """
+    low_level = sys.modules["pymupdf"].mupdf
+    pdf = low_level.pdf_document_from_fz_document(document.this)
+    options = low_level.PdfWriteOptions()
+    options.do_incremental, options.do_garbage, options.do_encrypt = incremental, int(drop_unreachable), encryption
+    options.dont_regenerate_id, options.reproducible = True, True  # neither a random identifier nor the time
+    options.permissions, options.do_preserve_metadata = ALL_PERMISSIONS, True
+    pdf.m_internal.resynth_required = 0
+    low_level.pdf_save_document(pdf, path, options)
 
 
 def _import_without_layout_models() -> Any:

@@ -47,6 +47,11 @@ FIRST_SIDEWAYS_ORIENTATION = 5
 _EXIF_ORIENTATION = 0x0112
 _UNEQUAL_RATIO = 0.02
 
+_PDF_OBJECT = re.compile(rb"(?:^|[\r\n])[0-9]{1,7} [0-9]{1,5} obj\b")
+"""How the first object of a PDF begins, whose header may be damaged or gone."""
+
+_PDF_END = re.compile(rb"startxref\s+[0-9]+\s+%%EOF")
+
 _MAGIC: tuple[tuple[bytes, int, FileKind], ...] = (
     (b"\x89PNG\r\n\x1a\n", 0, "png"),
     (b"\xff\xd8\xff", 0, "jpeg"),
@@ -73,13 +78,15 @@ def kind_of(head: bytes) -> FileKind | None:
     for magic, offset, kind in _MAGIC:
         if head[offset : offset + len(magic)] == magic:
             return kind
-    return "pdf" if b"%PDF-" in head[:HEAD_BYTES] else None
+    return "pdf" if b"%PDF-" in head[:HEAD_BYTES] or _PDF_OBJECT.search(head[:HEAD_BYTES]) else None
 
 
 def file_kind(path: Path) -> FileKind | None:
-    """Return the kind of the file at ``path`` by its first bytes."""
+    """Return the kind of the file at ``path`` by its first bytes, or by its last if it is a PDF behind other bytes."""
     with path.open("rb") as file:
-        return kind_of(file.read(HEAD_BYTES))
+        kind = kind_of(file.read(HEAD_BYTES))
+        file.seek(max(path.stat().st_size - HEAD_BYTES, 0))
+        return kind or ("pdf" if _PDF_END.search(file.read()) else None)
 
 
 def natural_key(name: str) -> tuple[tuple[str, int, str], ...]:

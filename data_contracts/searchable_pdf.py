@@ -21,7 +21,7 @@ from typing import Any, Literal
 from data_contracts import glyphless_font
 from data_contracts.embedded_image import add_image_page
 from data_contracts.errors import ContractViolated, RenderFailed, UnreadableDocument
-from data_contracts.mupdf import POINTS_PER_INCH, load_page, mupdf
+from data_contracts.mupdf import POINTS_PER_INCH, load_page, mupdf, save_as_it_is
 from data_contracts.page_images import Frame, frames_of
 from data_contracts.result import PageResult, PageStatus
 from data_contracts.text_layer import FONT_RESOURCE, Affine, content_stream, planes_of
@@ -34,11 +34,7 @@ OWN_TEXT_RATIO = 0.5
 
 A stamp or a page number over a scan is not one."""
 
-DROP_UNREACHABLE_OBJECTS = 1
-"""MuPDF's mildest clean-up: objects of unselected pages are left out, none is renumbered or recompressed."""
-
-REPRODUCIBLE = {"no_new_id": True, "reproducible": True}
-"""Settings under which MuPDF writes neither a random identifier nor the time."""
+OUTSIDE_THE_PAGES = "page labels, outline, attachments, form fields and metadata, since the source is damaged"
 
 
 class SearchablePdfWriter:
@@ -56,9 +52,10 @@ class SearchablePdfWriter:
         """
         self._target = target
         self._digest = digest
+        self.left_out: list[str] = []
         self._frames: list[Frame] | None = None
         if kind == "pdf":
-            _copy_pages(source, selected, target)
+            self.left_out = _copy_pages(source, selected, target)
         else:
             frames = frames_of(source)
             self._frames = [frames[page_number - 1] for page_number in selected]
@@ -124,21 +121,37 @@ class SearchablePdfWriter:
         return self._font_xrefs[plane]
 
 
-def _copy_pages(source: Path, selected: Sequence[int], target: Path) -> None:
-    """Put the selected pages of ``source`` at ``target``: a plain copy where that is possible."""
+def _copy_pages(source: Path, selected: Sequence[int], target: Path) -> list[str]:
+    """Put the selected pages of ``source`` at ``target``: a plain copy where that is possible. Return what goes."""
     with mupdf() as pymupdf, pymupdf.open(source, filetype="pdf") as document:
-        whole = list(selected) == list(range(1, document.page_count + 1))
+        page_count = int(document.page_count)
+        whole = list(selected) == list(range(1, page_count + 1))
         encrypted = bool((document.metadata or {}).get("encryption"))
         if whole and not encrypted and not document.is_repaired and document.can_save_incrementally():
             shutil.copyfile(source, target)
-        elif whole or all(_opens(document, page_number) for page_number in selected):
-            if not whole:
-                document.select([page_number - 1 for page_number in selected])
-            clean_up = 0 if whole else DROP_UNREACHABLE_OBJECTS
+        elif whole:
             with _disk_errors(pymupdf, target):
-                document.save(target, garbage=clean_up, encryption=pymupdf.PDF_ENCRYPT_NONE, **REPRODUCIBLE)
+                save_as_it_is(document, str(target), encryption=pymupdf.PDF_ENCRYPT_NONE)
         else:
-            _copy_one_by_one(pymupdf, document, selected, target)
+            return _copy_some(pymupdf, document, source, selected, target)
+    return []
+
+
+def _copy_some(pymupdf: Any, document: Any, source: Path, selected: Sequence[int], target: Path) -> list[str]:
+    """Do the same for a selection; of a damaged file, pages come without what the document says of them."""
+    from data_contracts.pdf_structure import NotSelectable, copy_selected
+
+    try:
+        return copy_selected(source, selected, int(document.page_count), target)
+    except NotSelectable:
+        pass
+    if all(_opens(document, page_number) for page_number in selected):
+        document.select([page_number - 1 for page_number in selected])
+        with _disk_errors(pymupdf, target):
+            save_as_it_is(document, str(target), encryption=pymupdf.PDF_ENCRYPT_NONE, drop_unreachable=True)
+    else:
+        _copy_one_by_one(pymupdf, document, selected, target)
+    return [OUTSIDE_THE_PAGES]
 
 
 def _copy_one_by_one(pymupdf: Any, document: Any, selected: Sequence[int], target: Path) -> None:
@@ -154,7 +167,7 @@ def _copy_one_by_one(pymupdf: Any, document: Any, selected: Sequence[int], targe
             except Exception:  # whatever MuPDF met first
                 copy.new_page(-1)
         with _disk_errors(pymupdf, target):
-            copy.save(target, **REPRODUCIBLE)
+            save_as_it_is(copy, str(target), encryption=pymupdf.PDF_ENCRYPT_NONE)
 
 
 def _opens(document: Any, page_number: int) -> bool:
@@ -189,9 +202,9 @@ def _save(pymupdf: Any, document: Any, target: Path, digest: str) -> None:
         document.xref_set_key(-1, "ID", f"[<{digest[:32]}> <{digest[:32]}>]")
     with _disk_errors(pymupdf, target):
         if document.name and document.can_save_incrementally():
-            document.save(document.name, incremental=True, encryption=pymupdf.PDF_ENCRYPT_KEEP, **REPRODUCIBLE)
+            save_as_it_is(document, document.name, encryption=pymupdf.PDF_ENCRYPT_KEEP, incremental=True)
         else:
-            document.save(_rewritten(target), **REPRODUCIBLE)
+            save_as_it_is(document, str(_rewritten(target)), encryption=pymupdf.PDF_ENCRYPT_NONE)
 
 
 @contextmanager
@@ -275,5 +288,5 @@ def _add_font_resource(pymupdf: Any, document: Any, pdf_page: Any, plane: int, f
 
 def _prepend_content(document: Any, pdf_page: Any, stream: bytes) -> None:
     """Let the page show ``stream`` first, where no operator of the page has changed the coordinates yet."""
-    streams = [_add_stream(document, stream), *pdf_page.get_contents()]
+    streams = [_add_stream(document, stream), *filter(None, pdf_page.get_contents())]  # 0 stands for null
     document.xref_set_key(pdf_page.xref, "Contents", f"[{' '.join(f'{xref} 0 R' for xref in streams)}]")

@@ -172,6 +172,8 @@ def digitize_document(
         selected = plan.parse_pages(config.pages, document.page_count)
         about = {"document_id": document.document_id, "page_total": len(selected)}
         logger.info("%s: %d pages", document.document_id, len(selected), extra=about)
+        for warning in document.condition.warnings():
+            logger.warning("%s: %s", document.document_id, warning, extra={"event": "source_condition", **about})
         _warn_of_pages_that_go(storage.join(output, document.document_id), selected)
         steps = ChunkSteps(document, local_path, config, settings.checkpoints, fresh=fresh)
         with shown_in_the_ui(document, len(selected)), gpu_slot(config.reading), encoding_on(runner):

@@ -1,7 +1,8 @@
 """Turns what the user names into a document: what kind it is, how many pages it has, what its bytes hash to.
 
-The kind is told by content, never by suffix. A damaged PDF that MuPDF can repair is a document; one that
-has no page to show, or wants a password, is not.
+The kind is told by content, never by suffix. A damaged PDF that MuPDF or qpdf can repair is a document; one that
+has no page to show, or wants a password, is not. Identity and digest are those of the bytes as they came; what
+qpdf repairs is read from a copy in the spool.
 """
 
 from __future__ import annotations
@@ -14,25 +15,23 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from data_contracts.document import DocumentRef, document_id, require_utf8_name, shown_name
-from data_contracts.errors import EmptyDocument, EncryptedDocument, NotADocument, TomeflowError, UnreadableDocument
+from data_contracts.errors import EmptyDocument, EncryptedDocument, NotADocument, UnreadableDocument
 from data_contracts.isolation import BOUND_SECONDS, document_bounds, isolated_call, seconds_for
-from data_contracts.mupdf import load_page, mupdf
 from data_contracts.page_images import KINDS_IN_WORDS, file_kind, folder_files, frames_of
-from data_contracts.process_memory import is_out_of_memory
-from data_contracts.source_stamp import source_stamp
+from data_contracts.pdf_damage import BOXLESS
+from data_contracts.pdf_examination import PdfExamination, examine_pdf, needs_a_password
+from data_contracts.pdf_repair import is_followed_by_another, repairer, says_it_is_encrypted, write_repaired
+from data_contracts.source_condition import SourceCondition
+from data_contracts.source_stamp import require_unchanged, source_stamp
 from tasks import spool, storage
 
 LOGGER = logging.getLogger("tomeflow.ingest")
 
-PDF_END, PDF_TAIL_BYTES = b"%%EOF", 1024
-"""The mark at the end of a PDF, and how far from the end readers accept it."""
-
-CUT_OFF = f"It seems to be cut off: {PDF_END.decode()}, with which a PDF ends, is not there."
-GET_IT_AGAIN = "Get the file again from its source, or try to repair it (qpdf damaged.pdf repaired.pdf)."
-
 
 def fetch_document(uri: str, spool_folder: Path, seconds: float = BOUND_SECONDS) -> tuple[DocumentRef, Path]:
-    """Return the document at ``uri`` and a local path to it; remote sources are copied into ``spool_folder``.
+    """Return the document at ``uri`` and a local path to read it from.
+
+    Remote sources, and what had to be repaired, are copied into ``spool_folder``.
 
     ``seconds`` is the processor time that opening it may take, and more if it is large.
 
@@ -48,7 +47,9 @@ def fetch_document(uri: str, spool_folder: Path, seconds: float = BOUND_SECONDS)
     try:
         path = spool.spool(uri, spool_folder)
         with storage.storage_errors(uri, "read"):
-            return (_folder_document if path.is_dir() else _file_document)(uri, path, seconds), path
+            if path.is_dir():
+                return _folder_document(uri, path, seconds), path
+            return _file_document(uri, path, spool_folder, seconds)
     except FileNotFoundError as error:
         raise UnreadableDocument(f"there is no file or folder {uri}. Check its spelling.") from error
 
@@ -76,23 +77,31 @@ def require_same(document: DocumentRef, sha256: str) -> None:
         )
 
 
-def _file_document(uri: str, path: Path, seconds: float) -> DocumentRef:
+def _file_document(uri: str, path: Path, spool_folder: Path, seconds: float) -> tuple[DocumentRef, Path]:
+    """Return a file as a document, and the path to read it from: its own, or that of a repaired copy."""
     if not path.stat().st_size:
         raise NotADocument(f"{path.name} is empty (0 bytes); expected {KINDS_IN_WORDS}.")
     kind = file_kind(path)
     if kind is None:
         raise NotADocument(f"{path.name} is not {KINDS_IN_WORDS}, whatever its name says.")
-    stamp = source_stamp(path)
-    page_count = _bounded_count(_pdf_page_count if kind == "pdf" else _image_page_count, path, seconds)
-    sha256 = storage.sha256_file(str(path))
-    return DocumentRef(
+    stamp, sha256 = source_stamp(path), storage.sha256_file(str(path))
+    if kind == "pdf":
+        readable, page_count, condition = _readable_pdf(path, sha256, spool_folder, seconds)
+    else:
+        readable, page_count, condition = path, int(_bounded(path, seconds, _image_page_count, path)), SourceCondition()
+    document = DocumentRef(
         document_id=document_id(path.name, sha256),
         uri=_absolute(uri),
         sha256=sha256,
         page_count=page_count,
         kind="pdf" if kind == "pdf" else "image",
         stamp=stamp,
+        condition=condition,
     )
+    if readable == path:
+        return document, path
+    require_unchanged(document, path)  # the copy is of the bytes that were hashed; from here on it alone is read
+    return document.model_copy(update={"stamp": source_stamp(readable)}), readable
 
 
 def _folder_document(uri: str, path: Path, seconds: float) -> DocumentRef:
@@ -114,7 +123,7 @@ def _folder_document(uri: str, path: Path, seconds: float) -> DocumentRef:
         document_id=document_id(name, sha256),
         uri=_absolute(uri),
         sha256=sha256,
-        page_count=_bounded_count(_image_page_count, path, seconds),
+        page_count=int(_bounded(path, seconds, _image_page_count, path)),
         kind="folder",
         stamp=stamp,
     )
@@ -125,59 +134,67 @@ def _absolute(uri: str) -> str:
     return str(path) if path is not None else uri
 
 
-def _bounded_count(count: Callable[[Path], int], path: Path, seconds: float) -> int:
+def _bounded(path: Path, seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``function(*arguments)`` about ``path`` from a process of its own, within bounds."""
     with document_bounds(path.name, "opened"):
-        return int(isolated_call(count, path, seconds=seconds_for(path, seconds)))
+        return isolated_call(function, *arguments, seconds=seconds_for(path, seconds))
 
 
 def _image_page_count(path: Path) -> int:
     return len(frames_of(path))
 
 
-def _pdf_page_count(path: Path) -> int:
-    with mupdf() as pymupdf:
-        try:
-            with pymupdf.open(path, filetype="pdf") as document:
-                if document.needs_pass:
-                    raise EncryptedDocument(
-                        f"{path.name} needs a password. Remove it first: qpdf --decrypt --password=PASSWORD "
-                        f"{path.name} decrypted.pdf, then digitize decrypted.pdf."
-                    )
-                page_count = int(document.page_count)
-                if not page_count and _is_cut_off(path):
-                    raise UnreadableDocument(
-                        f"{path.name} is a PDF of which no page is found. {CUT_OFF} {GET_IT_AGAIN}"
-                    )
-                if not page_count:
-                    raise EmptyDocument(f"{path.name} is a PDF without pages. {GET_IT_AGAIN}")
-                _check_that_a_page_opens(document, page_count, path.name)
-                return page_count
-        except TomeflowError:
-            raise
-        except Exception as error:  # MuPDF's errors share no class below this one
-            if is_out_of_memory(error):
-                raise
-            hint = f"{CUT_OFF} {GET_IT_AGAIN}" if _is_cut_off(path) else GET_IT_AGAIN
-            raise UnreadableDocument(f"{path.name} is a PDF too damaged to open ({error}). {hint}") from error
+def _readable_pdf(path: Path, sha256: str, spool_folder: Path, seconds: float) -> tuple[Path, int, SourceCondition]:
+    """Return the PDF to read, its number of pages and its condition: ``path``, or a repaired copy if that has more.
+
+    Raises:
+        UnreadableDocument: there is no page to read, or it needs a password.
+        TooCostlyDocument: it takes too much time or memory.
+    """
+    found: PdfExamination = _bounded(path, seconds, examine_pdf, path, path.name)
+    if not found.is_damaged:
+        return path, found.page_count, SourceCondition(**found.condition)
+    copy = None
+    if not isinstance(found.refusal, EncryptedDocument):
+        copy = _repaired(path, sha256, spool_folder, found, seconds)
+    again: PdfExamination = _bounded(copy, seconds, examine_pdf, copy, path.name) if copy else found
+    is_repaired = copy is not None and again.is_better_than(found)
+    if found.refusal and not is_repaired:
+        raise found.refusal
+    damage = [_cause(found.refusal)] if found.refusal else list(found.damage())
+    damage += ["it is several PDFs one after the other, the last is read"] if is_followed_by_another(path) else []
+    if copy is None or not is_repaired:
+        condition = SourceCondition(**found.condition, damage=tuple(damage), repaired_by=found.rebuilt_by)
+        return path, found.page_count, condition
+    about = {**again.condition, **found.condition, "damage": tuple(dict.fromkeys([*damage, *again.damage()]))}
+    return copy, again.page_count, SourceCondition(**about, repaired_by=repairer())
 
 
-def _is_cut_off(path: Path) -> bool:
-    """Return whether a PDF lacks the mark that every PDF ends with."""
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - PDF_TAIL_BYTES, 0))
-        return PDF_END not in file.read()
+def _repaired(path: Path, sha256: str, spool_folder: Path, found: PdfExamination, seconds: float) -> Path | None:
+    """Return a repaired copy in the spool; None where qpdf cannot repair it either.
+
+    Raises:
+        EncryptedDocument: what keeps it from being opened is a password.
+        StorageUnavailable: there is no room for the copy.
+    """
+    boxless = [number for number, fault in found.faults.items() if fault == BOXLESS]
+    try:
+        with storage.storage_errors(str(spool_folder), "put a repaired copy into"):
+            return spool.derived(
+                f"{sha256} {repairer()}",
+                path.name,
+                spool_folder,
+                lambda copy: _bounded(path, seconds, write_repaired, path, copy, boxless),
+            )
+    except PermissionError as error:
+        raise needs_a_password(path.name) from error
+    except ValueError as error:
+        LOGGER.debug("%s", path.name, exc_info=True)
+        if found.refusal and says_it_is_encrypted(path):
+            raise needs_a_password(path.name) from error
+        return None
 
 
-def _check_that_a_page_opens(document: Any, page_count: int, name: str) -> None:
-    """Refuse a PDF in which no page can be found; single damaged pages fail later, on their own."""
-    error: Exception | None = None
-    for page_index in range(page_count):
-        try:
-            load_page(document, page_index)
-        except Exception as failure:
-            error = failure
-        else:
-            return
-    raise UnreadableDocument(
-        f"{name} says it has {page_count} pages, but none of them can be opened ({error}). {GET_IT_AGAIN}"
-    )
+def _cause(refusal: UnreadableDocument) -> str:
+    """Return the first sentence of a refusal: what to do about it is done."""
+    return refusal.message.partition(". ")[0]

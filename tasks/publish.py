@@ -8,6 +8,7 @@ who finds a manifest finds the files it lists, at every moment; who finds none h
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ from data_contracts.plain_text import PAGE_SEPARATOR, PlainTextWriter
 from data_contracts.result import PageResult
 from data_contracts.source_stamp import require_unchanged
 from tasks import storage
+
+LOGGER = logging.getLogger("tomeflow.publish")
 
 FILE_NAMES: dict[Format, str] = {"txt": "document.txt", "pdf": "document.pdf", "jsonl": "pages.jsonl"}
 
@@ -86,6 +89,8 @@ def publish_document(
             "unselected_page_count": document.page_count - len(selected),
             "status_counts": counts,
             "pages_with_own_text": _own_text_pages(writers.get("pdf")),
+            **document.condition.manifest_fields(),
+            **_left_out(document, writers.get("pdf")),
             **manifest_fields,
             "files": {path.name: _describe(path, len(selected)) for path in sorted(staging.iterdir())},
             "run": dict(run_fields),
@@ -123,6 +128,15 @@ def _text_writers(formats: Sequence[Format], staging: Path) -> dict[Format, Page
 
 def _own_text_pages(pdf: PageWriter | None) -> list[int]:
     return pdf.own_text_pages if isinstance(pdf, BoundedPdfWriter) else []
+
+
+def _left_out(document: DocumentRef, pdf: PageWriter | None) -> dict[str, Any]:
+    """Return and tell what the source has and its ``document.pdf`` has not; nothing where it has all."""
+    left_out = pdf.left_out if isinstance(pdf, BoundedPdfWriter) else []
+    if not left_out:
+        return {}
+    LOGGER.warning("%s: document.pdf comes without %s.", document.document_id, "; ".join(left_out))
+    return {"left_out_of_pdf": left_out}
 
 
 def _describe(path: Path, expected_pages: int) -> dict[str, Any]:

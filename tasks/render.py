@@ -36,6 +36,7 @@ from data_contracts.page_resolution import (
     finest_dpi,
     page_dpi,
 )
+from data_contracts.pdf_damage import page_damage
 from data_contracts.process_memory import is_out_of_memory
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ class PageSource:
             pixels = _pdf_pixels(pymupdf, page, dpi)
             pymupdf.TOOLS.store_shrink(100)
             lost = "" if _is_empty(self._document, page) else pymupdf.TOOLS.mupdf_warnings()
+            lost = lost or page_damage(pymupdf, self._document, page_number)
         if lost and _is_of_one_colour(pixels):
             raise ValueError(f"it comes out empty, and parts of it cannot be read: {lost.splitlines()[0]}")
         return pixels, dpi
@@ -236,7 +238,7 @@ def _is_of_one_colour(pixels: npt.NDArray[np.uint8]) -> bool:
 def _is_empty(document: Any, page: Any) -> bool:
     """Return whether a page has nothing to show: MuPDF complains of content without a byte, too."""
     contents = page.get_contents()
-    return all(xref < document.xref_length() and document.xref_stream_raw(xref) == b"" for xref in contents)
+    return all(0 < xref < document.xref_length() and document.xref_stream_raw(xref) == b"" for xref in contents)
 
 
 def _whole_pixels(side_pt: float, dpi: float) -> int:

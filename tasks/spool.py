@@ -1,4 +1,4 @@
-"""Local copies of remote sources: made once, in a folder that keeps below a cap.
+"""Local copies of remote sources, and what is made of sources: made once, in a folder that keeps below a cap.
 
 A copy that is there is whole. Locks are the kernel's, on the copy itself, so that they die with their holder.
 """
@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
@@ -47,6 +47,26 @@ def spool(uri: str, folder: Path, cap_bytes: int = SPOOL_CAP_BYTES) -> Path:
             _keep_below(folder, cap_bytes, copy)
             return copy / sources[0].name if is_file else copy
     raise StorageUnavailable(f"{uri} changed {COPY_ATTEMPTS} times while it was copied. Run again when it is complete.")
+
+
+def derived(key: str, name: str, folder: Path, write: Callable[[Path], None], cap_bytes: int = SPOOL_CAP_BYTES) -> Path:
+    """Return the path in ``folder`` to what ``write`` makes, a file called ``name``; made once for each ``key``.
+
+    It lies in the spool as a copy does: whole if it is there, and dropped when it has long not been used.
+    """
+    copy = folder / hashlib.sha256(key.encode()).hexdigest()
+    if not copy.exists():
+        part = storage.part_of(copy)
+        try:
+            part.mkdir(parents=True)
+            with _held(part):
+                write(part / name)
+                _settle(part, copy)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    os.utime(copy)
+    _keep_below(folder, cap_bytes, copy)
+    return copy / name
 
 
 def _remote_files(uri: str) -> tuple[bool, list[storage.ListedFile]]:

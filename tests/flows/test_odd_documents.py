@@ -31,13 +31,13 @@ REFUSED = {
     "opf_T02-02_001_no-page-tree-node.pdf": EmptyDocument,
     "opf_T02-02_002_page-tree-kids-links-recursive.pdf": UnreadableDocument,
     "opf_T02-02_005_page-tree-no-kids.pdf": UnreadableDocument,
-    "opf_T02-02_007_page-tree-wrong-count.pdf": UnreadableDocument,
-    "opf_T02-05-01_014_endstream-keyword-missing.pdf": EmptyDocument,
     "opf_T04_014_trailer-root-indirect-reference-to-wrong-object.pdf": EmptyDocument,
     "pypdf_libreoffice-writer-password.pdf": EncryptedDocument,
 }
 
 DIGITIZED = {
+    "opf_T02-02_007_page-tree-wrong-count.pdf": 1,
+    "opf_T02-05-01_014_endstream-keyword-missing.pdf": 1,
     "ocrmypdf_2400dpi.pdf": 1,
     "ocrmypdf_3small.pdf": 3,
     "ocrmypdf_acroform.pdf": 1,
