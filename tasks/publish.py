@@ -22,6 +22,7 @@ from data_contracts.jsonl import JsonlWriter, read_pages
 from data_contracts.ledger import check_ledger
 from data_contracts.manifest import MANIFEST, MANIFEST_SCHEMA_VERSION, parse_manifest
 from data_contracts.mupdf import mupdf
+from data_contracts.old_text_layer import TextLayer
 from data_contracts.plain_text import PAGE_SEPARATOR, PlainTextWriter
 from data_contracts.result import PageResult
 from data_contracts.searchable_pdf import SearchablePdfWriter
@@ -78,7 +79,7 @@ def publish_document(
             "selected_pages": selected,
             "unselected_page_count": document.page_count - len(selected),
             "status_counts": counts,
-            "pages_with_own_text": _own_text_pages(writers.get("pdf")),
+            **_text_layers(writers.get("pdf")),
             **manifest_fields,
             "files": {path.name: _describe(path, len(selected)) for path in sorted(staging.iterdir())},
             "run": dict(run_fields),
@@ -119,8 +120,16 @@ def _writers(
     return writers
 
 
-def _own_text_pages(pdf: PageWriter | None) -> list[int]:
-    return pdf.own_text_pages if isinstance(pdf, SearchablePdfWriter) else []
+def _text_layers(pdf: PageWriter | None) -> dict[str, Any]:
+    """Return the pages of ``document.pdf`` by what became of their text, and those where rubbish was left."""
+    if not isinstance(pdf, SearchablePdfWriter):
+        return {"pages_with_own_text": []}
+    pages = {layer: [n for n, found in pdf.text_layers.items() if found is layer] for layer in TextLayer}
+    return {
+        "pages_with_own_text": sorted(pages[TextLayer.KEPT] + pages[TextLayer.COMPLETED]),
+        "pages_with_rubbish_text": pdf.rubbish_pages,
+        "text_layers": {layer.value: numbers for layer, numbers in pages.items() if numbers},
+    }
 
 
 def _describe(path: Path, expected_pages: int) -> dict[str, Any]:
