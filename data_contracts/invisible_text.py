@@ -5,6 +5,7 @@ Everything else stays as it is and where it is, in the same order; only the oper
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 INVISIBLE = 3
@@ -23,7 +24,8 @@ def without_invisible_text(content: bytes) -> bytes | None:
     kept: list[pikepdf.ContentStreamInstruction | pikepdf.ContentStreamInlineImage] = []
     mode, removed = 0, False
     outer_modes: list[int] = []
-    with pikepdf.new() as scratch:
+    with pikepdf.new() as scratch, warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # which is how pikepdf says that a stream is damaged
         try:
             instructions = pikepdf.parse_content_stream(pikepdf.Stream(scratch, content))
             for instruction in instructions:
@@ -32,7 +34,7 @@ def without_invisible_text(content: bytes) -> bytes | None:
                 hidden = mode == INVISIBLE and operator in _SHOW
                 removed = removed or hidden
                 kept += _moves_of(operator, instruction.operands) if hidden else [instruction]
-        except (pikepdf.PdfError, TypeError, ValueError, IndexError):  # operands are missing or of another kind
+        except (pikepdf.PdfError, UserWarning, TypeError, ValueError, IndexError):  # operands of a wrong kind, or none
             return None
         return pikepdf.unparse_content_stream(kept) if removed else None
 

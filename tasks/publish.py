@@ -126,7 +126,7 @@ def _text_layers(pdf: PageWriter | None) -> dict[str, Any]:
         return {"pages_with_own_text": []}
     pages = {layer: [n for n, found in pdf.text_layers.items() if found is layer] for layer in TextLayer}
     return {
-        "pages_with_own_text": sorted(pages[TextLayer.KEPT] + pages[TextLayer.COMPLETED]),
+        "pages_with_own_text": pages[TextLayer.KEPT],
         "pages_with_rubbish_text": pdf.rubbish_pages,
         "text_layers": {layer.value: numbers for layer, numbers in pages.items() if numbers},
     }

@@ -121,7 +121,7 @@ def words_found(expected: str, found: str) -> tuple[int, int]:
 
 
 def plain(text: str) -> str:
-    """Return ``text`` without what viewers change: ligatures are taken apart, controls of direction put in, soft hyphens left out."""
+    """Return ``text`` without what viewers change: ligatures, controls of direction, soft hyphens."""
     return unicodedata.normalize("NFKC", UNWRITTEN.sub("", text))
 
 
