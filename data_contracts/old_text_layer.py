@@ -33,8 +33,9 @@ UNLIKE_RATIO = 0.2
 LONG_LINE_LETTERS = 8
 """A line this long that agrees in less than that is rubbish, also where the rest of the page is not."""
 
-DISPLACED_RATIO = 0.8
-"""Where this share of the letters is in words found anywhere on the page, the old text stands in wrong places."""
+DISPLACED_RATIO = 2
+"""Where so many times more letters are in words found anywhere on the page than in their place, and they are enough to
+be the same text, it stands in wrong places."""
 
 
 class TextLayer(StrEnum):
@@ -103,8 +104,8 @@ def compare(lines: Sequence[Line], old_words: Iterable[OldWord]) -> Comparison:
     compared = [
         _compare_line(line, frame, near) for (line, frame), near in zip(places, _beside(places, words), strict=True)
     ]
-    letters = sum(line.letters for line in compared)
-    if _found_anywhere(compared, words) >= DISPLACED_RATIO * letters > sum(line.found_letters for line in compared):
+    letters, in_place = sum(line.letters for line in compared), sum(line.found_letters for line in compared)
+    if _found_anywhere(compared, words) >= max(LIKE_RATIO * letters, DISPLACED_RATIO * in_place):
         return Comparison((), is_all_missing=False, has_rubbish=False)
     covered = [line for line in compared if not line.is_absent]
     found, old = sum(line.found_letters for line in covered), sum(line.letters for line in covered)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from itertools import groupby
+from operator import itemgetter
 
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 _NUMBERS = frozenset({"EN", "AN"})
@@ -100,9 +101,13 @@ def _reversed_by_level(levels: list[int]) -> list[int]:
     """Rule L2: from the highest level down, whatever stands at it or above is turned around."""
     order = list(range(len(levels)))
     for level in range(max(levels, default=0), 0, -1):
-        turned: list[int] = []
-        for is_above, group in groupby(order, lambda position: levels[position] >= level):
-            stretch = list(group)
-            turned += stretch[::-1] if is_above else stretch
-        order = turned
+        order = _turned_where(order, [levels[position] >= level for position in order])
     return order
+
+
+def _turned_where(order: list[int], is_above: list[bool]) -> list[int]:
+    turned: list[int] = []
+    for above, group in groupby(zip(is_above, order, strict=True), itemgetter(0)):
+        stretch = [position for _, position in group]
+        turned += stretch[::-1] if above else stretch
+    return turned
