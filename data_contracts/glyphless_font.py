@@ -1,4 +1,8 @@
-"""A font whose glyphs are empty: it gives invisible text a place, a width and its Unicode, and no ink.
+"""A font of boxes for text that is never painted: it gives a word its place, its extent and its Unicode.
+
+Each glyph is a plain box, as wide as its advance and as high as an em. The text is shown in rendering mode 3, so
+no box leaves ink; but PDFium (Chrome, Edge) takes a character for as large as its outline, and leaves out those
+without extent: words of one character, and every word that runs up, down or around a turned page.
 
 A character's code is the low 16 bits of its code point, two bytes, with one font object for each Unicode
 plane that occurs. So nothing is collected over the document: any page can be written on its own.
@@ -21,7 +25,7 @@ DESCENT_UNITS = -200
 FONT_NAME = "TomeflowGlyphless"
 
 _ACCENT_GLYPH, _LETTER_GLYPH, _GLYPHS = 0, 1, 2
-_EMPTY_GLYPH = struct.pack(">5h", 0, 0, 0, 0, 0) + b"\0\0"
+_ON_CURVE = 1
 
 FIRST_ACCENT, LAST_ACCENT = 0x0300, 0x036F
 ACCENT_ADVANCE_UNITS = 130
@@ -56,16 +60,26 @@ def _head() -> bytes:
     )
 
 
+def _box_glyph(width: int) -> bytes:
+    """Return the outline of a box from the origin to ``width``, from descent to ascent: one contour, clockwise."""
+    header = struct.pack(">5h", 1, 0, DESCENT_UNITS, width, ASCENT_UNITS)
+    last_point, instructions, height = 3, 0, ASCENT_UNITS - DESCENT_UNITS
+    steps_x, steps_y = (0, 0, width, 0), (DESCENT_UNITS, height, 0, -height)
+    return header + struct.pack(">2H4B8h", last_point, instructions, *[_ON_CURVE] * 4, *steps_x, *steps_y)
+
+
 def _tables() -> dict[bytes, bytes]:
     """Return what a PDF needs of a TrueType font behind a CID font, in the order of the tags."""
     metrics = (ASCENT_UNITS, DESCENT_UNITS, 0, ADVANCE_UNITS)
+    widths = {_ACCENT_GLYPH: ACCENT_ADVANCE_UNITS, _LETTER_GLYPH: ADVANCE_UNITS}
+    outlines = [_box_glyph(widths[glyph]) for glyph in range(_GLYPHS)]
     return {
-        b"glyf": _EMPTY_GLYPH * _GLYPHS,
+        b"glyf": b"".join(outlines),
         b"head": _head(),
         b"hhea": struct.pack(">I3hH6h4hhH", 0x10000, *metrics, 0, 0, 0, 1, 0, 0, *[0] * 4, 0, _GLYPHS),
         b"hmtx": struct.pack(">HhHh", ACCENT_ADVANCE_UNITS, 0, ADVANCE_UNITS, 0),
-        b"loca": struct.pack(">3H", *(number * len(_EMPTY_GLYPH) // 2 for number in range(_GLYPHS + 1))),
-        b"maxp": struct.pack(">I14H", 0x10000, _GLYPHS, *[0] * 4, 1, *[0] * 8),
+        b"loca": struct.pack(">3H", *(number * len(outlines[0]) // 2 for number in range(_GLYPHS + 1))),
+        b"maxp": struct.pack(">I14H", 0x10000, _GLYPHS, 4, 1, 0, 0, 1, *[0] * 8),
     }
 
 
@@ -82,7 +96,7 @@ def _assemble(tables: dict[bytes, bytes]) -> bytes:
 
 
 def font_file() -> bytes:
-    """Return the TrueType file: two glyphs, both empty, one for accents and one for all else."""
+    """Return the TrueType file: two boxes, one for accents and one for all else."""
     font = bytearray(_assemble(_tables()))
     adjustment = (_CHECKSUM_OF_A_FONT - _checksum(bytes(font))) & 0xFFFFFFFF
     struct.pack_into(">I", font, font.index(_head()) + _ADJUSTMENT_OFFSET_BYTES, adjustment)
@@ -90,7 +104,7 @@ def font_file() -> bytes:
 
 
 def cid_to_gid_map(plane: int) -> bytes:
-    """Return the map from character codes to glyphs: nothing but blanks, narrow ones for accents."""
+    """Return the map from character codes to glyphs: boxes as wide as a letter, narrow ones for accents."""
     accents = range(FIRST_ACCENT, LAST_ACCENT + 1) if plane == 0 else range(0)
     return b"".join(struct.pack(">H", _ACCENT_GLYPH if code in accents else _LETTER_GLYPH) for code in range(0x10000))
 

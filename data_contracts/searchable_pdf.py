@@ -6,14 +6,16 @@ cannot do: a selection of pages, a damaged file that MuPDF repaired, an encrypte
 a password. Images become pages as ``embedded_image`` says. Equal input gives equal bytes: no dates, no
 random identifiers.
 
-A page that already has a text layer of its own keeps it and gets no second one, which would double every
-word; ``own_text_pages`` lists those pages. On them the words of the file may differ from the reading.
+A page that has text of its own keeps it where it says what was read, for a second layer would double every word; what
+of the reading it lacks is added. Where the old text is something else (a font without meaning, another page's
+layer), the reading is written too, and of the old text what nobody sees is taken out. What is seen is never touched.
+``text_layers`` says what became of each page.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -21,18 +23,18 @@ from typing import Any, Literal
 from data_contracts import glyphless_font
 from data_contracts.embedded_image import add_image_page
 from data_contracts.errors import ContractViolated, RenderFailed, UnreadableDocument
+from data_contracts.invisible_text import INVISIBLE, without_invisible_text
 from data_contracts.mupdf import POINTS_PER_INCH, load_page, mupdf, save_as_it_is
+from data_contracts.old_text_layer import OldWord, TextLayer, compare
 from data_contracts.page_images import Frame, frames_of
-from data_contracts.result import PageResult, PageStatus
+from data_contracts.result import Line, PageResult, PageStatus
 from data_contracts.text_layer import FONT_RESOURCE, Affine, content_stream, planes_of
 
 BATCH_PAGES = 16
 """Pages per incremental update: what is held in memory at once, images included."""
 
-OWN_TEXT_RATIO = 0.5
-"""A page whose own text has at least this share of the letters that were read has a text layer.
-
-A stamp or a page number over a scan is not one."""
+SURE_CONFIDENCE = 0.8
+"""A reading less sure than this is no reason to take another reader's text out: it is added beside it."""
 
 OUTSIDE_THE_PAGES = "page labels, outline, attachments, form fields and metadata, since the source is damaged"
 
@@ -63,7 +65,9 @@ class SearchablePdfWriter:
         self._written_pages = 0
         self._font_xrefs: dict[int, int] = {}
         self._descriptor_xref = 0
-        self.own_text_pages: list[int] = []
+        self.text_layers: dict[int, TextLayer] = {}
+        self.rubbish_pages: list[int] = []
+        """Pages on which old text that is not what was read still stands, visible or out of reach."""
 
     def add(self, page: PageResult) -> None:
         """Append the text of the next selected page; of an image source, the page itself too."""
@@ -95,17 +99,40 @@ class SearchablePdfWriter:
         self._written_pages += 1
         if self._frames is not None:
             _add_source_page(document, self._frames[index], page)
-        if not page.lines:
+        if page.status is PageStatus.FAILED:  # nothing is asked of a page that may be what brought its reader down
+            self.text_layers[page.page_number] = TextLayer.NONE
             return
         pdf_page = load_page(document, index)
-        if self._frames is None and _has_own_text(pdf_page, page):
-            self.own_text_pages.append(page.page_number)
+        layer, lines = self._compared_with_own_text(pymupdf, document, pdf_page, page)
+        self.text_layers[page.page_number] = layer
+        if not lines:
             return
-        stream = content_stream(page, _to_user_space(pymupdf, pdf_page, page))
+        written = page.model_copy(update={"lines": lines})
+        stream = content_stream(written, _to_user_space(pymupdf, pdf_page, page))
         if stream:
-            for plane in planes_of(page):
+            for plane in planes_of(written):
                 _add_font_resource(pymupdf, document, pdf_page, plane, self._font(document, plane))
             _prepend_content(document, pdf_page, stream)
+
+    def _compared_with_own_text(
+        self, pymupdf: Any, document: Any, pdf_page: Any, page: PageResult
+    ) -> tuple[TextLayer, tuple[Line, ...]]:
+        """Return what becomes of the page's text and the lines to write; rubbish that nobody sees is taken out."""
+        old_words = [] if self._frames is not None else _old_words(pymupdf, pdf_page, page)
+        if not page.lines:
+            return (TextLayer.KEPT if old_words else TextLayer.NONE), ()
+        comparison = compare(page.lines, old_words)
+        removed = False
+        if comparison.has_rubbish:
+            if (page.confidence or 0) >= SURE_CONFIDENCE and (removed := _remove_invisible_text(document, pdf_page)):
+                comparison = compare(page.lines, _old_words(pymupdf, pdf_page, page))
+            if comparison.has_rubbish:
+                self.rubbish_pages.append(page.page_number)
+        if removed:
+            return TextLayer.REPLACED, comparison.missing
+        if comparison.is_all_missing:
+            return TextLayer.ADDED, comparison.missing
+        return (TextLayer.COMPLETED if comparison.missing else TextLayer.KEPT), comparison.missing
 
     def _font(self, document: Any, plane: int) -> int:
         """Return the object number of the plane's font, written when first asked for."""
@@ -221,13 +248,53 @@ def _settle(target: Path) -> None:
         _rewritten(target).replace(target)
 
 
-def _letters(text: str) -> int:
-    return sum(character.isalnum() for character in text)
+def _old_words(pymupdf: Any, pdf_page: Any, page: PageResult) -> list[OldWord]:
+    """Return the words that the page has already, placed on the upright page image."""
+    if not page.dpi:
+        return []
+    words = pdf_page.get_text("words")
+    if not words:
+        return []
+    to_pixels = _unturned_to_user_space(pymupdf, pdf_page) * ~pymupdf.Matrix(*_to_user_space(pymupdf, pdf_page, page))
+    placed = []
+    for left, top, right, bottom, text, *_ in words:
+        x, y = pymupdf.Point((left + right) / 2, (top + bottom) / 2) * to_pixels
+        placed.append(OldWord(text, (x, y)))
+    return placed
 
 
-def _has_own_text(pdf_page: Any, page: PageResult) -> bool:
-    own = _letters(pdf_page.get_text("text"))
-    return own > 0 and own >= OWN_TEXT_RATIO * _letters(page.text)
+def _unturned_to_user_space(pymupdf: Any, pdf_page: Any) -> Any:
+    """Return the map from where PyMuPDF says that text is, on the page as it were without /Rotate, to user space."""
+    turn = pdf_page.rotation
+    if turn:
+        pdf_page.set_rotation(0)
+    try:
+        return ~_shown(pymupdf, pdf_page)
+    finally:
+        if turn:
+            pdf_page.set_rotation(turn)
+
+
+def _remove_invisible_text(document: Any, pdf_page: Any) -> bool:
+    """Take the text that nobody sees out of the page's content; return whether that could be done.
+
+    It cannot where text that is seen would move, nor where the text is in a form, which other pages may show.
+    """
+    before = pdf_page.get_texttrace()
+    content = without_invisible_text(pdf_page.read_contents())
+    if content is None:
+        return False
+    old_contents = document.xref_get_key(pdf_page.xref, "Contents")[1]
+    document.xref_set_key(pdf_page.xref, "Contents", f"{_add_stream(document, content)} 0 R")
+    after = pdf_page.get_texttrace()
+    if _seen(after) == _seen(before) and all(span["type"] != INVISIBLE for span in after):
+        return True
+    document.xref_set_key(pdf_page.xref, "Contents", old_contents)
+    return False
+
+
+def _seen(trace: Iterable[Any]) -> list[Any]:
+    return [(span["type"], span["font"], span["color"], span["chars"]) for span in trace if span["type"] != INVISIBLE]
 
 
 def _to_user_space(pymupdf: Any, pdf_page: Any, page: PageResult) -> Affine:
@@ -238,13 +305,17 @@ def _to_user_space(pymupdf: Any, pdf_page: Any, page: PageResult) -> Affine:
     """
     if not page.dpi:
         raise ContractViolated(f"page {page.page_number} has {len(page.lines)} lines but no resolution")
+    to_points = pymupdf.Matrix(POINTS_PER_INCH / page.dpi, POINTS_PER_INCH / page.dpi)
+    a, b, c, d, e, f = pymupdf.Matrix(*_to_rendered(page)) * to_points * ~_shown(pymupdf, pdf_page)
+    return a, b, c, d, e, f
+
+
+def _shown(pymupdf: Any, pdf_page: Any) -> Any:
+    """Return the map from the page's user space to the page as it is shown [pt, y down]."""
     low_level = pymupdf.mupdf
     box, shown = low_level.FzRect(low_level.FzRect.Fixed_UNIT), low_level.FzMatrix()
     low_level.pdf_page_transform(low_level.pdf_page_from_fz_page(pdf_page.this), box, shown)
-    to_points = pymupdf.Matrix(POINTS_PER_INCH / page.dpi, POINTS_PER_INCH / page.dpi)
-    user_space_to_shown = pymupdf.Matrix(shown.a, shown.b, shown.c, shown.d, shown.e, shown.f)
-    a, b, c, d, e, f = pymupdf.Matrix(*_to_rendered(page)) * to_points * ~user_space_to_shown
-    return a, b, c, d, e, f
+    return pymupdf.Matrix(shown.a, shown.b, shown.c, shown.d, shown.e, shown.f)
 
 
 def _to_rendered(page: PageResult) -> Affine:

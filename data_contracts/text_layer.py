@@ -6,13 +6,16 @@ top left, y down); user space is the PDF's (points, usually y up), reached throu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import atan2, degrees, hypot
 
 from data_contracts import glyphless_font
 from data_contracts.geometry import Box, Point
 from data_contracts.plain_text import plain_line
 from data_contracts.result import Line, PageResult
+from data_contracts.visual_order import runs_right_to_left, visual_order
 
 Affine = tuple[float, float, float, float, float, float]
 """(a, b, c, d, e, f) with x' = a x + c y + e and y' = b x + d y + f, as PDF and MuPDF write it."""
@@ -103,9 +106,22 @@ def _spanned(origin: Point, end: Point, above: Point) -> Frame | None:
     return Frame(origin, along, up, length, height) if height >= _SMALLEST_LINE_PX else None
 
 
-def _words_in_text(line: Line, text: str) -> list[tuple[str, Box, bool]] | None:
-    """Return (word, box, whether a space follows) of each word; None where words and text disagree."""
-    found: list[tuple[str, Box, bool]] = []
+@dataclass(frozen=True)
+class _Placed:
+    """A word of a line: which one it is, its characters as they stand on paper, its box, whether a space follows."""
+
+    number: int
+    text: str
+    box: Box
+    spaced: bool
+
+
+def _words_in_text(line: Line, text: str, order: Sequence[int]) -> list[_Placed] | None:
+    """Return the words of ``line`` as they stand in ``text``; None where words and text disagree.
+
+    ``order`` is the visual order of ``text``.
+    """
+    found: list[_Placed] = []
     position = 0
     for word in line.words:
         content = plain_line(word.text).strip()
@@ -114,16 +130,17 @@ def _words_in_text(line: Line, text: str) -> list[tuple[str, Box, bool]] | None:
             return None
         if content:
             position = start + len(content)
-            found.append((content, word.box, text[position : position + 1].isspace()))
+            shown = "".join(text[place] for place in order if start <= place < position)
+            found.append(_Placed(len(found), shown, word.box, text[position : position + 1].isspace()))
     return None if text[position:].strip() else found
 
 
-def _spread_evenly(text: str, frame: Frame) -> list[Run]:
-    """Return the words of ``text`` over the whole line, every character equally wide."""
-    cell = frame.length / len(text)
+def _spread_evenly(shown: str, frame: Frame) -> list[Run]:
+    """Return the words of ``shown`` over the whole line, every character equally wide."""
+    cell = frame.length / len(shown)
     runs, position = [], 0
-    for token in text.split():
-        position = text.index(token, position)
+    for token in shown.split():
+        position = shown.index(token, position)
         runs.append(Run(token, position * cell, (position + len(token)) * cell))
         position += len(token)
     return _with_spaces(runs, [True] * len(runs))
@@ -139,46 +156,71 @@ def _with_spaces(words: list[Run], space_after: list[bool]) -> list[Run]:
     return runs
 
 
+def _spaces_between(shown: Sequence[_Placed], words: Sequence[_Placed]) -> list[bool]:
+    """Return for each word of ``shown``, in visual order, whether ``words`` have a space between it and the next."""
+    between = []
+    for word, following in pairwise(shown):
+        first, last = sorted((word.number, following.number))
+        between.append(any(read.spaced for read in words[first:last]))
+    return [*between, False]
+
+
 def runs_of(line: Line, frame: Frame) -> list[Run]:
-    """Return the runs of ``line`` in order: they never overlap, and there is a gap exactly where a space is."""
+    """Return the runs of ``line`` as they stand on paper, from the frame's origin on.
+
+    They never overlap, and there is a gap exactly where a space is. Where a script runs from right to left, so do
+    its words, and the characters of each stand in the order of the paper.
+    """
     text = plain_line(line.text).strip()
     if not text:
         return []
-    words = _words_in_text(line, text)
+    backwards = line.direction == "horizontal" and runs_right_to_left(text)
+    order = visual_order(text) if backwards else range(len(text))
+    words = _words_in_text(line, text, order)
     if words is None:
-        return _spread_evenly(text, frame)
+        return _spread_evenly("".join(text[place] for place in order), frame)
+    shown = sorted(words, key=lambda word: frame.span(word.box)) if backwards else words
+    return _placed_apart(shown, _spaces_between(shown, words), frame)
+
+
+def _placed_apart(words: Sequence[_Placed], space_after: list[bool], frame: Frame) -> list[Run]:
+    """Return the runs of ``words``, over their boxes as far as these leave room for one another."""
     gap = _SPACE_EM * frame.height
-    spans = [frame.span(box) for _, box, _ in words]
+    spans = [frame.span(word.box) for word in words]
     placed: list[Run] = []
     earliest = spans[0][0]
-    for index, (content, _, spaced) in enumerate(words):
+    for index, (word, spaced) in enumerate(zip(words, space_after, strict=True)):
         start = max(spans[index][0], earliest)
         end = spans[index][1]
         if index + 1 < len(words):
             following = spans[index + 1][0]
             end = min(end, following - gap) if spaced else following
-        end = max(end, start + len(content) * _CHARACTER_EM * frame.height)
-        placed.append(Run(content, start, end))
+        end = max(end, start + len(word.text) * _CHARACTER_EM * frame.height)
+        placed.append(Run(word.text, start, end))
         earliest = end + gap if spaced else end
-    return _with_spaces(placed, [spaced for _, _, spaced in words])
+    return _with_spaces(placed, space_after)
 
 
 def _show(run: Run, frame: Frame, matrix: Affine) -> str:
-    """Return the operators that show ``run``: one em along and one em up are the rows of the text matrix."""
+    """Return the operators that show ``run``: one em along and one em up are the rows of the text matrix.
+
+    All words of a line have the same em, the line's height, and are stretched to their boxes by the horizontal
+    scaling: pdf.js takes the least gap for a space where the matrix changes, and joins a line's words where not.
+    """
     along = _without_skew(frame.along)
     up = (along[1], -along[0])
     length = (run.end - run.start) * (along[0] * frame.along[0] + along[1] * frame.along[1])
-    em = length / glyphless_font.advance_em(run.text)
+    em = frame.height
+    stretch_percent = 100 * length / (em * glyphless_font.advance_em(run.text))
     middle = (run.start + run.end) / 2
-    below, before = (0.5 - _BASELINE_RATIO) * frame.height, length / 2
-    center = [frame.origin[i] + frame.along[i] * middle + frame.up[i] * frame.height / 2 for i in (0, 1)]
+    below, before = (0.5 - _BASELINE_RATIO) * em, length / 2
+    center = [frame.origin[i] + frame.along[i] * middle + frame.up[i] * em / 2 for i in (0, 1)]
     start = [center[i] - along[i] * before - up[i] * below for i in (0, 1)]
     a, b, c, d, e, f = matrix
-    vectors = ((along[0] * em, along[1] * em), (up[0] * frame.height, up[1] * frame.height))
-    numbers = [number for x, y in vectors for number in (a * x + c * y, b * x + d * y)]
+    numbers = [em * number for x, y in (along, up) for number in (a * x + c * y, b * x + d * y)]
     numbers += [a * start[0] + c * start[1] + e, b * start[0] + d * start[1] + f]
     shown = "".join(f"/{FONT_RESOURCE}{plane} 1 Tf <{codes}> Tj\n" for plane, codes in glyphless_font.coded(run.text))
-    return f"{' '.join(f'{number:.4f}' for number in numbers)} Tm\n{shown}"
+    return f"{' '.join(f'{number:.4f}' for number in numbers)} Tm {stretch_percent:.4f} Tz\n{shown}"
 
 
 def _without_skew(along: Point) -> Point:

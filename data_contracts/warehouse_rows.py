@@ -79,6 +79,7 @@ def page_rows(
             **metrics,
             "hit_ratio": page.metrics.hit_ratio,
             "stale_context": page.stale_context,
+            "text_layer": None,  # known when document.pdf is written
             "decode_ms": timing.decode_ms if timing else None,
             "step_latency_p50_ms": timing.step_latency_p50_ms if timing else None,
             "step_latency_p95_ms": timing.step_latency_p95_ms if timing else None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from prefect import flow
 from prefect.runtime import flow_run
@@ -199,7 +199,9 @@ def digitize_document(
         judged = (document, local_path, config, run, selected, work, chunks, timings)
         verdict = _validate(*judged) if config.quality.gate else None
         root = validate.publish_root(output, work, verdict) if verdict else output
-        folder = _publish(document, local_path, root, config, run, verdict, chunks, patches)
+        folder, text_layers = _publish(document, local_path, root, config, run, verdict, chunks, patches)
+        with slot(WAREHOUSE_WRITER):
+            collect.collect_text_layers(work / WAREHOUSE_FILE, document, config.reading, text_layers)
         verdict = _check_and_report(folder, config, work, verdict)
         report = _summarize(document, folder, counts, seconds, verdict)
         show_result(document, report, (page for chunk in chunks() for page in chunk.pages), verdict)
@@ -332,8 +334,11 @@ def _publish(
     verdict: Verdict | None,
     chunks: Callable[[], Iterable[ChunkResult]],
     patches: PatchStore,
-) -> str:
-    """Publish and return the folder; what differs from run to run stands in the manifest's ``run`` alone."""
+) -> tuple[str, dict[str, list[int]]]:
+    """Publish; return the folder, and the pages by what became of their text.
+
+    What differs from run to run stands in the manifest's ``run`` alone.
+    """
 
     def pages() -> Iterator[PageResult]:
         return (page for chunk in chunks() for page in chunk.pages)
@@ -354,8 +359,23 @@ def _publish(
     }
     folder = storage.join(output, document.document_id)
     given = (document, local_path, pages, folder, config.formats, fields, run_fields)
-    publish.publish_document(*given, config.render_timeout_seconds)
-    return folder
+    manifest = publish.publish_document(*given, config.render_timeout_seconds)
+    _warn_of_old_text(document, manifest)
+    return folder, manifest.get("text_layers", {})
+
+
+def _warn_of_old_text(document: DocumentRef, manifest: Mapping[str, Any]) -> None:
+    """Say where the text that the PDF came with was not what was read."""
+    told = {
+        "had a text layer that is not what was read; it was replaced": manifest.get("text_layers", {}).get("replaced"),
+        "had a text layer that lacked words; it was completed": manifest.get("text_layers", {}).get("completed"),
+        "have text that is not what was read and could not be taken out; what was read was added to it": manifest.get(
+            "pages_with_rubbish_text"
+        ),
+    }
+    for what, pages in told.items():
+        if pages:
+            logger.warning("%s: pages %s %s.", document.document_id, plan.spell_pages(pages), what)
 
 
 def installed_versions() -> dict[str, str]:

@@ -97,6 +97,23 @@ class _Rows:
         self.chunks, self.pages, self.events = [], [], []
 
 
+def collect_text_layers(
+    warehouse: Path, document: DocumentRef, reading: ReadingConfig, text_layers: Mapping[str, Sequence[int]]
+) -> None:
+    """Write into the rows of the document's pages what became of their text; ``text_layers`` is the manifest's.
+
+    Raises:
+        StorageUnavailable: the warehouse cannot be written.
+    """
+    with open_warehouse(warehouse) as connection:
+        for text_layer, page_numbers in text_layers.items():
+            connection.execute(
+                "UPDATE pages SET text_layer = ? "
+                "WHERE document_sha256 = ? AND config_sha256 = ? AND list_contains(?, page_number)",
+                [text_layer, document.sha256, reading.sha256, list(page_numbers)],
+            )
+
+
 def collect_accuracy(
     work: Path,
     rows: Sequence[Mapping[str, Any]],

@@ -25,6 +25,7 @@ from data_contracts.jsonl import JsonlWriter, read_pages
 from data_contracts.ledger import check_ledger
 from data_contracts.manifest import MANIFEST, MANIFEST_SCHEMA_VERSION, parse_manifest
 from data_contracts.mupdf import mupdf
+from data_contracts.old_text_layer import TextLayer
 from data_contracts.plain_text import PAGE_SEPARATOR, PlainTextWriter
 from data_contracts.result import PageResult
 from data_contracts.source_stamp import require_unchanged
@@ -88,7 +89,7 @@ def publish_document(
             "selected_pages": selected,
             "unselected_page_count": document.page_count - len(selected),
             "status_counts": counts,
-            "pages_with_own_text": _own_text_pages(writers.get("pdf")),
+            **_text_layers(writers.get("pdf")),
             **document.condition.manifest_fields(),
             **_left_out(document, writers.get("pdf")),
             **manifest_fields,
@@ -126,8 +127,17 @@ def _text_writers(formats: Sequence[Format], staging: Path) -> dict[Format, Page
     return writers
 
 
-def _own_text_pages(pdf: PageWriter | None) -> list[int]:
-    return pdf.own_text_pages if isinstance(pdf, BoundedPdfWriter) else []
+def _text_layers(pdf: PageWriter | None) -> dict[str, Any]:
+    """Return the pages of ``document.pdf`` by what became of their text, and those where rubbish was left."""
+    if not isinstance(pdf, BoundedPdfWriter):
+        return {"pages_with_own_text": []}
+    text_layers: dict[int, TextLayer] = pdf.text_layers
+    pages = {layer: [n for n, found in text_layers.items() if found is layer] for layer in TextLayer}
+    return {
+        "pages_with_own_text": pages[TextLayer.KEPT],
+        "pages_with_rubbish_text": pdf.rubbish_pages,
+        "text_layers": {layer.value: numbers for layer, numbers in pages.items() if numbers},
+    }
 
 
 def _left_out(document: DocumentRef, pdf: PageWriter | None) -> dict[str, Any]:

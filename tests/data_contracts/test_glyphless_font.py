@@ -3,15 +3,19 @@ import re
 import struct
 
 import pytest
+from fontTools.ttLib import TTFont
 from PIL import ImageFont
 
 from data_contracts import glyphless_font
 
 
-def test_the_font_file_is_one_that_freetype_opens_and_it_draws_nothing():
-    font = ImageFont.truetype(io.BytesIO(glyphless_font.font_file()), 1000)
-    mask = font.getmask("Any text")
-    assert mask.getbbox() is None
+def test_the_font_file_is_one_that_freetype_opens_and_its_glyphs_are_boxes_of_one_em():
+    font = TTFont(io.BytesIO(glyphless_font.font_file()))
+    glyphs = font["glyf"]
+    boxes = [(glyphs[name].xMin, glyphs[name].yMin, glyphs[name].xMax, glyphs[name].yMax) for name in glyphs.glyphOrder]
+    assert boxes == [(0, -200, 130, 800), (0, -200, 500, 800)], "as wide as they advance, an em high"
+    assert [font["hmtx"][name][0] for name in glyphs.glyphOrder] == [130, 500]
+    assert ImageFont.truetype(io.BytesIO(glyphless_font.font_file()), 1000).getmask("x").getbbox() == (0, 0, 130, 1000)
 
 
 def test_the_whole_font_has_the_checksum_that_the_format_asks_for():

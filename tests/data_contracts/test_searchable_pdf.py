@@ -20,6 +20,7 @@ from support.sources import (
 )
 
 from data_contracts.errors import ContractViolated, RenderFailed
+from data_contracts.old_text_layer import TextLayer
 from data_contracts.page_images import frames_of, natural_key
 from data_contracts.plain_text import page_text
 from data_contracts.searchable_pdf import BATCH_PAGES, SearchablePdfWriter
@@ -227,7 +228,7 @@ def test_a_page_with_a_text_layer_of_its_own_keeps_it_and_gets_no_second(tmp_pat
     pages = [scanned_page(["the w0rds of the page"], 1), scanned_page(["a long line that was read", "p. 7"], 2)]
     writer = written(source, pages, tmp_path / "document.pdf")
     first, second = words_of(tmp_path / "document.pdf")
-    assert writer.own_text_pages == [1]
+    assert writer.text_layers == {1: TextLayer.KEPT, 2: TextLayer.ADDED}
     assert first == ["the", "words", "of", "the", "page"]
     assert {"a", "long", "line", "that", "was", "read"} <= set(second), "a page number alone is no text layer"
 

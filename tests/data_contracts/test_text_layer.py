@@ -70,12 +70,12 @@ def test_runs_follow_one_another_whatever_the_boxes(boxes):
 def shown_corners(page) -> list[tuple[str, tuple[float, float], tuple[float, float]]]:
     """Return (text, lower left, upper right) of every run, computed from the operators as a viewer would."""
     corners = []
-    for numbers, codes in re.findall(
-        r"((?:-?[\d.]+ ){6})Tm\n/\w+ 1 Tf <(\w+)> Tj", content_stream(page, IDENTITY).decode()
+    for numbers, stretch, codes in re.findall(
+        r"((?:-?[\d.]+ ){6})Tm ([\d.]+) Tz\n/\w+ 1 Tf <(\w+)> Tj", content_stream(page, IDENTITY).decode()
     ):
         a, b, c, d, e, f = map(float, numbers.split())
         text = bytes.fromhex(codes).decode("utf-16-be")
-        width = 0.5 * len(text)
+        width = 0.5 * len(text) * float(stretch) / 100
         low = (e - 0.2 * c, f - 0.2 * d)
         corners.append((text, low, (low[0] + a * width + c, low[1] + b * width + d)))
     return corners

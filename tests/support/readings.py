@@ -44,6 +44,19 @@ def text_line(text: str, left: float, top: float, lean_degrees: float = 0.0) -> 
     return Line(text=text, box=Box.around(quad), quad=quad, confidence=0.9, words=tuple(words))
 
 
+def right_to_left_line(text: str, right: float, top: float) -> Line:
+    """Return ``text``, of a script that runs from right to left, with its first word at ``right``."""
+    mirrored = text_line(text, 0, top)
+
+    def turned(box: Box) -> Box:
+        return Box(left=right - box.right, right=right - box.left, top=box.top, bottom=box.bottom)
+
+    words = tuple(word.model_copy(update={"box": turned(word.box)}) for word in mirrored.words)
+    box = turned(mirrored.box)
+    quad = ((box.left, box.top), (box.right, box.top), (box.right, box.bottom), (box.left, box.bottom))
+    return mirrored.model_copy(update={"box": box, "quad": quad, "words": words})
+
+
 def line_across(text: str, size_px: tuple[int, int]) -> Line:
     """Return ``text`` as one line across the middle of a page of any size, words of equal width."""
     width, height = size_px
