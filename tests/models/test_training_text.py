@@ -9,6 +9,7 @@ import pytest
 
 from models.compact.training.common_words import WORDS, commonest
 from models.compact.training.leaks import read_leaks
+from models.compact.training.number_text import roman
 from models.compact.training.text import (
     LINES_OF_A_PAGE,
     PAGES_OF_A_DOCUMENT,
@@ -16,7 +17,6 @@ from models.compact.training.text import (
     eight_grams,
     old_french,
     old_german,
-    roman,
     typeset,
     with_long_s,
 )
