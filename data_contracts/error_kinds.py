@@ -1,8 +1,8 @@
 """What kind of characters a reader gets wrong: digits, punctuation, letters, their case, spaces.
 
-A wrong digit changes a fact where a wrong letter seldom does, so the kinds are counted apart. The edits are those of one
-shortest alignment; a replaced or dropped character counts for its own kind, an invented one for the kind of what was
-invented, so that the kinds of a page add up to its edit distance.
+A wrong digit changes a fact where a wrong letter seldom does, so the kinds are counted apart. The edits are those of
+one shortest alignment; a replaced or dropped character counts for its own kind, an invented one for the kind of what
+was invented, so that the kinds of a page add up to its edit distance.
 """
 
 from __future__ import annotations

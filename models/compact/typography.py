@@ -1,8 +1,8 @@
 """What the shapes of a line do not tell: a long s is no f, an old-style nought a figure, a thin space no space.
 
 Old founts cast figures like letters (``figures.py``), printers set a thin space before ``; : ? !``, and a dash looks
-like the Chinese one. In the picture these are letters and spaces; what stands beside them tells what they are. Knows the
-drafts of one page, no dictionary and no other page.
+like the Chinese one. In the picture these are letters and spaces; what stands beside them tells what they are. Knows
+the drafts of one page, no dictionary and no other page.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ kept because the line is hardly legible, because it did not settle, or because o
 BATCH_LINES = 16
 """Lines of like width that are decoded together: wider batches gain nothing on a CPU."""
 PADDING = -1
-QUOTES = ("\"“”„", "'‘’‚")
+QUOTES = ('"“”„', "'‘’‚")
 SUREST = 0.9999
 """No character of a draft counts as surer: the head's last digits say nothing."""
 LATIN_RANGES = ((0x20, 0x24F), (0x2010, 0x2044))
@@ -216,10 +216,8 @@ class DraftVerifier:
         writing.settled += 1
         return chosen == suggested
 
-    def _choose(
-        self, writing: _Writing, logs: npt.NDArray[np.float32], best: int, suggested: int, frame: int
-    ) -> int:
-        """Return what to write, given log-probabilities [classes]: the best, or what is suggested if that costs less."""
+    def _choose(self, writing: _Writing, logs: npt.NDArray[np.float32], best: int, suggested: int, frame: int) -> int:
+        """Return what to write, given log-probabilities [classes]: the best if it pays, else what is suggested."""
         chosen = int(self._classes[best])
         if chosen == suggested:
             return chosen
@@ -268,7 +266,7 @@ class DraftVerifier:
         return bool(self._stays(writing.line, removed).any())
 
     def _is_same_mark(self, one: int, other: int) -> bool:
-        """Tell whether both are quotation marks of one kind, in whatever shape: which shape it is language does tell."""
+        """Tell whether both are quotation marks of one kind: which of its shapes it is, language does tell."""
         return any(one in marks and other in marks for marks in self._quotes)
 
     def _evidence(self, line: EncodedLine, chosen: int, removed: range, frame: int) -> float:

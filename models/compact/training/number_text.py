@@ -20,10 +20,17 @@ MONEY = {
     "de": ("{a} Mk. {d} Pf.", "{t} M.", "{a},{d} Mark", "{a} Thlr. {b} Sgr.", "{a} fl. {c} kr.", "Mk. {a}.{d}"),
 }
 PAGES = {"en": ("p.", "pp.", "page"), "fr": ("p.", "pp.", "page"), "de": ("S.", "Seite", "Bl.")}
-PAGE_FRAMES = ("{n}", "{n}", "( {n} )", "({n})", "[{n}]", "[ {n} ]", "— {n} —", "- {n} -", "– {n} –", "{n}.", "* {n} *", "{r}", "({r})", "( {r} )", "{r}.")
-MARKS = ("({n})", "({n}.)", "{n})", "[{n}]", "{n}.", "§ {n}.", "§. {n}.", "No. {n}.", "N° {n}", "Nr. {n}", "({l})", "{l})")
+PAGE_FRAMES = (
+    "{n}", "{n}", "( {n} )", "({n})", "[{n}]", "[ {n} ]", "— {n} —", "- {n} -", "– {n} –", "{n}.", "* {n} *", "{r}",
+    "({r})", "( {r} )", "{r}.",
+)  # fmt: skip
+MARKS = (
+    "({n})", "({n}.)", "{n})", "[{n}]", "{n}.", "§ {n}.", "§. {n}.", "No. {n}.", "N° {n}", "Nr. {n}", "({l})", "{l})",
+)  # fmt: skip
 LONE_NUMBER_SHARE, TABLE_ROW_SHARE, NUMBERED_SHARE = 0.25, 0.25, 0.25
 """Of the lines of figures; what is left are dates, prices and references."""
+CELL_WEIGHTS = (8, 3, 2, 2, 1, 1)
+"""Of whole numbers, two kinds of fractions, grouped thousands, dashes and ditto marks in the cells of a table."""
 
 
 def number_line(rng: random.Random, language: str, words: Sequence[str], width: int) -> str:
@@ -79,9 +86,8 @@ def _date(rng: random.Random, language: str) -> str:
 
 
 def _price(rng: random.Random, language: str) -> str:
-    return rng.choice(MONEY[language]).format(
-        a=rng.randint(1, 120), b=rng.randint(1, 19), c=rng.randint(1, 11), d=f"{rng.randint(0, 99):02d}", t=_grouped(rng)
-    )
+    pounds, shillings, pence, cents = (rng.randint(1, most) for most in (120, 19, 11, 99))
+    return rng.choice(MONEY[language]).format(a=pounds, b=shillings, c=pence, d=f"{cents:02d}", t=_grouped(rng))
 
 
 def _reference(rng: random.Random, language: str) -> str:
@@ -91,10 +97,10 @@ def _reference(rng: random.Random, language: str) -> str:
 
 
 def _amount(rng: random.Random, language: str) -> str:
-    number = counting_number(rng)
-    return rng.choice(
-        (f"{number}", f"({number})", f"[{number}]", f"{number}%", f"{number} %", _grouped(rng), f"{number}°", f"{number}½")
-    )
+    del language  # figures alone are written alike
+    if rng.random() < 0.2:
+        return _grouped(rng)
+    return rng.choice(("{}", "({})", "[{}]", "{}%", "{} %", "{}°", "{}½")).format(counting_number(rng))
 
 
 def _grouped(rng: random.Random) -> str:
@@ -114,8 +120,9 @@ def _row(rng: random.Random, language: str, words: Sequence[str], width: int) ->
 
 def _cell(rng: random.Random) -> str:
     number = counting_number(rng)
-    cells = (f"{number}", f"{number}.{rng.randint(0, 99):02d}", f"{number},{rng.randint(0, 9)}", _grouped(rng), "—", '"')
-    return rng.choices(cells, (8, 3, 2, 2, 1, 1))[0]
+    fraction = f"{number}.{rng.randint(0, 99):02d}"
+    cells = (f"{number}", fraction, f"{number},{rng.randint(0, 9)}", _grouped(rng), "—", '"')
+    return rng.choices(cells, CELL_WEIGHTS)[0]
 
 
 def _filled(rng: random.Random, words: Sequence[str], width: int) -> str:
