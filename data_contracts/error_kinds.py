@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from enum import StrEnum
 
-from rapidfuzz.distance import Levenshtein
+from rapidfuzz.distance import Editop, Levenshtein
 
 
 class Kind(StrEnum):
@@ -45,13 +45,13 @@ def count_errors(truth: str, reading: str) -> Counter[Kind]:
     return Counter(_kind_of_edit(truth, reading, edit) for edit in Levenshtein.editops(truth, reading))
 
 
-def _kind_of_edit(truth: str, reading: str, edit: tuple[str, int, int]) -> Kind:
-    tag, place, at = edit
-    if tag == "insert":
-        return kind_of(reading[at])
-    if tag == "replace" and truth[place].casefold() == reading[at].casefold():
+def _kind_of_edit(truth: str, reading: str, edit: Editop) -> Kind:
+    if edit.tag == "insert":
+        return kind_of(reading[edit.dest_pos])
+    removed = truth[edit.src_pos]
+    if edit.tag == "replace" and removed.casefold() == reading[edit.dest_pos].casefold():
         return Kind.CASE
-    return kind_of(truth[place])
+    return kind_of(removed)
 
 
 def _is_mark(character: str) -> bool:

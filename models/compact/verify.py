@@ -47,8 +47,9 @@ class VerifierCaution:
     ``sure_above``: a line whose least sure character reaches it keeps its draft. ``unreadable_below``: so does one
     whose characters are less sure in the mean. ``margin``, ``end_margin`` [log-probability]: what another letter, or an
     earlier or later end of the line, must be ahead by. ``no_text_above``: how sure the decoder must be that a crop
-    holds no text. ``passes`` at most. ``sure_mark``: a figure or mark of the draft that reaches it stays. ``pay``: what
-    a change must be ahead by, beyond the margin, for each unit of the log-odds of the characters that it removes.
+    holds no text. ``passes`` at most. ``sure_digit`` and ``sure_mark``: a figure or another mark of the draft that
+    reaches it stays. ``pay``: what a change must be ahead by, beyond the margin, for each unit of what the picture has
+    against it, such as the log-odds of the characters that it removes.
     """
 
     sure_above: float = 0.99
@@ -57,8 +58,15 @@ class VerifierCaution:
     end_margin: float = 3.0
     no_text_above: float = 0.95
     passes: int = 8
-    sure_mark: float = 0.9
-    pay: float = 0.5
+    sure_digit: float = 0.5
+    sure_mark: float = 0.7
+    pay: float = 0.25
+
+    def stays_above(self, character: str) -> float:
+        """Return the posterior from which ``character`` of a draft stays; letters and spaces never stay for sure."""
+        if character.isdecimal():
+            return self.sure_digit
+        return np.inf if not character or character.isalpha() or character.isspace() else self.sure_mark
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +118,7 @@ class DraftVerifier:
         self._caution = caution or VerifierCaution()
         letters = [i for i, c in enumerate(characters) if c and any(a <= ord(c) <= b for a, b in LATIN_RANGES)]
         self._classes = torch.tensor([END_CLASS, *letters])
-        self._is_mark = np.array([bool(c) and not c.isalpha() and not c.isspace() for c in characters])
+        self._stays_above = np.array([self._caution.stays_above(c) for c in characters])
         self._quotes = [{index for index, c in enumerate(characters) if c and c in quotes} for quotes in QUOTES]
         self._is_space = np.array([c.isspace() for c in characters])
         self._place_of = {index: place for place, index in enumerate(self._classes.tolist())}
@@ -286,8 +294,7 @@ class DraftVerifier:
     def _stays(self, line: EncodedLine, places: range) -> npt.NDArray[np.bool_]:
         """Return which characters of the draft [places] are figures or marks that the draft is sure of."""
         some = slice(places.start, places.stop)
-        sure = line.draft_posteriors[some] >= self._caution.sure_mark
-        return np.asarray(sure & self._is_mark[line.draft_ids[some]], np.bool_)
+        return np.asarray(line.draft_posteriors[some] >= self._stays_above[line.draft_ids[some]], np.bool_)
 
 
 def _contexts(lines: Sequence[EncodedLine], before: Sequence[int]) -> list[Sequence[int]]:

@@ -21,11 +21,12 @@ ALWAYS = VerifierCaution(
     end_margin=0.0,
     no_text_above=0.0,
     passes=60,
+    sure_digit=1.01,
     sure_mark=1.01,
     pay=0.0,
 )
 """Decodes every line and believes the decoder in everything."""
-SURE, PAYS = replace(ALWAYS, sure_mark=0.9), replace(ALWAYS, pay=1.0)
+SURE, PAYS = replace(ALWAYS, sure_digit=0.9), replace(ALWAYS, pay=1.0)
 SPACE = ALPHABET.index(" ")
 NUMBERS = ("12", "1 876", "page 17", "17 men", "6", "a 3 b 4 c 5", "1876 1877", "no 90 of 1234")
 TEXTS = (
