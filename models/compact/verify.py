@@ -6,9 +6,10 @@ draft goes on from the frame that this letter points at. The result is, by const
 step by step, for every line that is decoded; passes are capped, and a line that needs more keeps its draft.
 
 A change needs a margin, and must pay for what it removes: the decoder writes what the draft suggests unless it holds
-something else for likelier by ``margin`` and by how sure the draft is of the characters that would go. What language
-says nothing of, a figure, a bracket or another mark, stays where the draft is sure of it; only a space may come before
-it. Lines that are hardly legible, or in a script that the decoder is not trusted with, keep their draft.
+something else for likelier by ``margin`` and by how sure the draft is of the characters that would go. A figure, a
+bracket or another mark stays where the draft is sure of it, only a space may come before it; and no figure is invented
+where the draft has nothing. Lines that are hardly legible, or in a script that the decoder is not trusted with, keep
+their draft.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from models.compact.changes import ChangeRules
 from models.compact.decoder import END_CLASS, CompactDecoder, WordTokens
 from models.compact.line_batch import LineBatch
 from models.compact.written import Strokes
@@ -33,9 +35,6 @@ kept because the line is hardly legible, because it did not settle, or because o
 BATCH_LINES = 16
 """Lines of like width that are decoded together: wider batches gain nothing on a CPU."""
 PADDING = -1
-QUOTES = ('"“”„', "'‘’‚")
-SUREST = 0.9999
-"""No character of a draft counts as surer: the head's last digits say nothing."""
 LATIN_RANGES = ((0x20, 0x24F), (0x2010, 0x2044))
 """Latin letters with their accents, digits and punctuation: the alphabet of a decoded line."""
 
@@ -47,9 +46,9 @@ class VerifierCaution:
     ``sure_above``: a line whose least sure character reaches it keeps its draft. ``unreadable_below``: so does one
     whose characters are less sure in the mean. ``margin``, ``end_margin`` [log-probability]: what another letter, or an
     earlier or later end of the line, must be ahead by. ``no_text_above``: how sure the decoder must be that a crop
-    holds no text. ``passes`` at most. ``sure_digit`` and ``sure_mark``: a figure or another mark of the draft that
-    reaches it stays. ``pay``: what a change must be ahead by, beyond the margin, for each unit of what the picture has
-    against it, such as the log-odds of the characters that it removes.
+    holds no text. ``passes`` at most. ``sure_digit``: a figure, bracket or symbol of the draft that reaches it
+    stays, and ``sure_mark``: another mark, of which language knows more. ``pay``: what a change must be ahead by,
+    beyond the margin, for each unit of what the picture has against it, such as how sure the draft is of what goes.
     """
 
     sure_above: float = 0.99
@@ -59,14 +58,8 @@ class VerifierCaution:
     no_text_above: float = 0.95
     passes: int = 8
     sure_digit: float = 0.5
-    sure_mark: float = 0.7
-    pay: float = 0.25
-
-    def stays_above(self, character: str) -> float:
-        """Return the posterior from which ``character`` of a draft stays; letters and spaces never stay for sure."""
-        if character.isdecimal():
-            return self.sure_digit
-        return np.inf if not character or character.isalpha() or character.isspace() else self.sure_mark
+    sure_mark: float = 0.9
+    pay: float = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +111,7 @@ class DraftVerifier:
         self._caution = caution or VerifierCaution()
         letters = [i for i, c in enumerate(characters) if c and any(a <= ord(c) <= b for a, b in LATIN_RANGES)]
         self._classes = torch.tensor([END_CLASS, *letters])
-        self._stays_above = np.array([self._caution.stays_above(c) for c in characters])
-        self._quotes = [{index for index, c in enumerate(characters) if c and c in quotes} for quotes in QUOTES]
-        self._is_space = np.array([c.isspace() for c in characters])
+        self._rules = ChangeRules(characters, END_CLASS, self._caution.sure_digit, self._caution.sure_mark)
         self._place_of = {index: place for place, index in enumerate(self._classes.tolist())}
 
     def read_lines(
@@ -216,9 +207,9 @@ class DraftVerifier:
             return False
         confidence = float(np.exp(logs[self._place_of[chosen]]))
         if chosen != suggested:
-            removed = self._removed(writing, chosen, frame)
-            confidence = min(confidence, self._evidence(writing.line, chosen, removed, frame))
-            _go_on_behind(writing, place, chosen, removed.stop)
+            change = self._rules.change(writing.line, writing.places[place], chosen, frame)
+            confidence = min(confidence, self._rules.most_sure(change))
+            _go_on_behind(writing, place, chosen, change.removed.stop)
         writing.confidence.append(confidence)
         writing.frames.append(frame)
         writing.settled += 1
@@ -226,75 +217,17 @@ class DraftVerifier:
 
     def _choose(self, writing: _Writing, logs: npt.NDArray[np.float32], best: int, suggested: int, frame: int) -> int:
         """Return what to write, given log-probabilities [classes]: the best if it pays, else what is suggested."""
-        chosen = int(self._classes[best])
+        place, chosen = writing.settled, int(self._classes[best])
         if chosen == suggested:
             return chosen
-        removed = self._removed(writing, chosen, frame)
-        if self._may_not_go(writing, chosen, removed):
+        change = self._rules.change(writing.line, writing.places[place], chosen, frame)
+        if self._rules.forbids(change, writing.text[place - 1] if place else None):
             return suggested
-        if not writing.settled and chosen == END_CLASS:
+        if chosen == END_CLASS and not place:
             return chosen if np.exp(logs[best]) >= self._caution.no_text_above else suggested
         margin = self._caution.end_margin if END_CLASS in (chosen, suggested) else self._caution.margin
-        price = margin + self._caution.pay * self._against(writing.line, chosen, removed, frame)
+        price = margin + self._caution.pay * self._rules.against(change)
         return chosen if logs[best] - logs[self._place_of[suggested]] >= price else suggested
-
-    def _against(self, line: EncodedLine, chosen: int, removed: range, frame: int) -> float:
-        """Return what the picture has against ``chosen`` [log-probability].
-
-        That is how sure the draft is of what goes; where nothing goes, how far what is best at ``frame`` is ahead. Of
-        spaces and the end the picture of characters says nothing.
-        """
-        if removed:
-            return _log_odds(line.draft_posteriors[removed.start : removed.stop])
-        if chosen == END_CLASS or self._is_space[chosen]:
-            return 0.0
-        posteriors = line.top_posteriors[frame].astype(np.float64)
-        own = posteriors[line.top_ids[frame] == chosen].max(initial=1 - SUREST)
-        return float(np.log(posteriors[0] / max(own, 1 - SUREST)))
-
-    def _removed(self, writing: _Writing, chosen: int, frame: int) -> range:
-        """Return the places in the draft of what writing ``chosen`` at ``frame`` uses up.
-
-        A space leaves what is sure behind it; the end takes all that is left.
-        """
-        first = writing.places[writing.settled]
-        line = writing.line
-        if chosen == END_CLASS:
-            return range(first, len(line.draft_ids))
-        stop = max(first, int(np.searchsorted(line.draft_frames, frame, side="right")))
-        stays = self._stays(line, range(first, stop)) if self._is_space[chosen] else np.zeros(0, bool)
-        return range(first, first + int(stays.argmax()) if stays.any() else stop)
-
-    def _may_not_go(self, writing: _Writing, chosen: int, removed: range) -> bool:
-        """Tell whether ``removed`` has a figure or mark that stays, or a space would stand where one is already."""
-        if self._is_space[chosen] and not removed:
-            return not writing.settled or bool(self._is_space[writing.text[writing.settled - 1]])
-        if len(removed) == 1 and self._is_same_mark(chosen, int(writing.line.draft_ids[removed.start])):
-            return False
-        return bool(self._stays(writing.line, removed).any())
-
-    def _is_same_mark(self, one: int, other: int) -> bool:
-        """Tell whether both are quotation marks of one kind: which of its shapes it is, language does tell."""
-        return any(one in marks and other in marks for marks in self._quotes)
-
-    def _evidence(self, line: EncodedLine, chosen: int, removed: range, frame: int) -> float:
-        """Return the most that the picture leaves for ``chosen``: what it does not give to what stood there.
-
-        Of a space between characters the picture of them says nothing.
-        """
-        if len(removed) == 1 and self._is_same_mark(chosen, int(line.draft_ids[removed.start])):
-            return float(line.draft_posteriors[removed.start])
-        if removed:
-            return 1 - float(line.draft_posteriors[removed.start : removed.stop].max())
-        if self._is_space[chosen]:
-            return 1.0
-        posterior = float(line.top_posteriors[frame, 0])
-        return posterior if line.top_ids[frame, 0] == chosen else 1 - posterior
-
-    def _stays(self, line: EncodedLine, places: range) -> npt.NDArray[np.bool_]:
-        """Return which characters of the draft [places] are figures or marks that the draft is sure of."""
-        some = slice(places.start, places.stop)
-        return np.asarray(line.draft_posteriors[some] >= self._stays_above[line.draft_ids[some]], np.bool_)
 
 
 def _contexts(lines: Sequence[EncodedLine], before: Sequence[int]) -> list[Sequence[int]]:
@@ -310,12 +243,6 @@ def _go_on_behind(writing: _Writing, step: int, chosen: int, used: int) -> None:
     rest = writing.line.draft_ids[used:].tolist()
     writing.text[step:] = [chosen, *rest]
     writing.places[step + 1 :] = range(used, used + len(rest) + 1)
-
-
-def _log_odds(posteriors: npt.NDArray[np.float32]) -> float:
-    """Return how sure the draft is of some characters: the sum of their log-odds, those below a half left out."""
-    bounded = np.clip(posteriors.astype(np.float64), 0.5, SUREST)
-    return float(np.log(bounded / (1 - bounded)).sum())
 
 
 def _finish(writing: _Writing) -> Reading:

@@ -15,6 +15,7 @@ from data_contracts.errors import ModelUnavailable
 from data_contracts.result import PageResult
 from flows.degradation import Degradation, degrade
 from models.compact import weights
+from models.compact.changes import stays_above
 from models.compact.decoder import FrozenHead, load_weights
 from models.compact.reader import CompactModel
 from models.compact.verify import DraftVerifier, Reading, VerifierCaution
@@ -158,7 +159,7 @@ def test_figures_and_brackets_of_which_the_draft_is_sure_stay(
     kept = 0
     for line, reading in zip(page_of_figures.lines, readings, strict=True):
         drafted, read = ("".join(model.characters[index] for index in ids) for ids in (line.draft_ids, reading.ids))
-        sure = line.draft_posteriors >= [caution.stays_above(character) for character in drafted]
+        sure = line.draft_posteriors >= [stays_above(c, caution.sure_digit, caution.sure_mark) for c in drafted]
         wanted = marks_in("".join(c for c, stays in zip(drafted, sure, strict=True) if stays))
         rest = iter(marks_in(read))
         assert all(mark in rest for mark in wanted), (drafted, read)
