@@ -166,6 +166,7 @@ def _eyes_version() -> str:
 _EYES = (
     "blank",
     "detector",
+    "figures",
     "line_shape",
     "long_s",
     "onnx_weights",

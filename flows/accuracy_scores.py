@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from data_contracts.text import edit_distance, normalise, normalise_pair
+from data_contracts.error_kinds import Kind, count_errors, count_kinds
+from data_contracts.text import edit_distance, normalise, normalise_pair, words_like
 
 RESAMPLES = 2000
 SEED = 1
@@ -29,6 +30,8 @@ RARE_TIMES = 8
 class PageErrors:
     """What each reader, by name, made of one page: ``errors`` [characters], ``missed`` truth words.
 
+    ``kinds``: the errors by kind of character, ``wrong_words`` the word errors; ``kinds_of_truth`` and ``words``: how
+    many there are.
     ``word_places`` are the truth's words of four letters or more, case-folded, in order; ``missed`` says which of them.
     """
 
@@ -41,6 +44,10 @@ class PageErrors:
     missed: Mapping[str, frozenset[int]]
     passes: Sequence[int] = ()
     """Of the decoder, by line."""
+    kinds: Mapping[str, Mapping[Kind, int]] = field(default_factory=dict)
+    kinds_of_truth: Mapping[Kind, int] = field(default_factory=dict)
+    wrong_words: Mapping[str, int] = field(default_factory=dict)
+    words: int = 0
 
     @property
     def language(self) -> str:
@@ -54,21 +61,29 @@ def score_page(
     """Return the errors of ``readings`` by reader; a reader whose reading is None was absent."""
     errors: dict[str, int] = {}
     missed: dict[str, frozenset[int]] = {}
-    characters, words = 0, []
+    kinds: dict[str, Counter[Kind]] = {}
+    wrong_words: dict[str, int] = {}
+    wanted, words = "", list[str]()
     for reader, reading in readings.items():
         if reading is None:
             continue
         wanted, found = normalise_pair(truth, reading)
-        characters, words = len(wanted), _words(wanted)
+        words = _words(wanted)
         errors[reader] = edit_distance(wanted, found)
+        kinds[reader] = count_errors(wanted, found)
+        wrong_words[reader] = edit_distance(words_like(wanted, wanted), words_like(wanted, found))
         missed[reader] = _missed(words, _words(found))
     places = [index for index, word in enumerate(words) if len(word) >= LEAST_LETTERS]
     return PageErrors(
         book=book,
         degradation=degradation,
         page_number=page_number,
-        characters=characters,
+        characters=len(wanted),
         errors=errors,
+        kinds=kinds,
+        kinds_of_truth=count_kinds(wanted),
+        wrong_words=wrong_words,
+        words=len(words_like(wanted, wanted)),
         word_places=[words[index] for index in places],
         missed={
             reader: frozenset(place for place, index in enumerate(places) if index in wrong)
@@ -84,6 +99,22 @@ def character_error_rate(pages: Iterable[PageErrors], reader: str) -> float | No
     if not characters or any(reader not in page.errors for page in pages):
         return None
     return sum(page.errors[reader] for page in pages) / characters
+
+
+def errors_by_kind(pages: Iterable[PageErrors], readers: Collection[str]) -> dict[str, dict[str, int | None]]:
+    """Return kind -> how many of it there are (``all``) and how many errors each reader makes on it; ``words`` too.
+
+    A reader that was absent from a page has None.
+    """
+    pages = list(pages)
+    present = {reader: all(reader in page.errors for page in pages) for reader in readers}
+    counts: dict[str, dict[str, int | None]] = {}
+    for kind in Kind:
+        errors = {r: sum(page.kinds[r][kind] for page in pages) if present[r] else None for r in readers}
+        counts[kind.value] = {"all": sum(page.kinds_of_truth.get(kind, 0) for page in pages), **errors}
+    wrong = {r: sum(page.wrong_words[r] for page in pages) if present[r] else None for r in readers}
+    counts["words"] = {"all": sum(page.words for page in pages), **wrong}
+    return counts
 
 
 def passes_per_line(pages: Iterable[PageErrors]) -> float | None:

@@ -24,6 +24,7 @@ from flows.accuracy_scores import (
     PageErrors,
     character_error_rate,
     compare,
+    errors_by_kind,
     passes_per_line,
     score_page,
     word_errors,
@@ -256,6 +257,7 @@ def as_report(measured: Measured) -> dict[str, Any]:
     """Return all figures as one JSON object; rates are shares of characters, null where nothing was read."""
     pages = measured.pages
     degraded = [page for page in pages if page.degradation != AS_IS]
+    as_is = set_apart(pages, AS_IS)
     return {
         "books": {name: _block(group) for name, group in _by(pages, lambda page: page.book)},
         "languages": {name: _block(group) for name, group in _by(pages, lambda page: page.language)},
@@ -266,7 +268,10 @@ def as_report(measured: Measured) -> dict[str, Any]:
             "degraded": _comparisons(degraded),
         },
         "words": {AS_IS: word_errors(set_apart(pages, AS_IS), READERS), "degraded": word_errors(degraded, READERS)},
-        "pages_made_worse": _made_worse(set_apart(pages, AS_IS)),
+        "kinds": {name: errors_by_kind(group, READERS) for name, group in _by(as_is, lambda page: page.book)}
+        | {name: errors_by_kind(group, READERS) for name, group in _by(as_is, lambda page: page.language)}
+        | {AS_IS: errors_by_kind(as_is, READERS), "degraded": errors_by_kind(degraded, READERS)},
+        "pages_made_worse": _made_worse(as_is),
         "references": {name: counts.as_json() for name, counts in measured.references.items()},
     }
 
@@ -296,6 +301,13 @@ def as_text(report: Mapping[str, Any]) -> str:
         for name, counts in words.items():
             figures = ", ".join(f"{reader} {counts[reader]}" for reader in READERS)
             lines.append(f"{kind}: {name} words, of {counts['words']}, misread: {figures}")
+    lines += [
+        f"{name}: {kind}, of {counts['all']}, wrong: "
+        + ", ".join(f"{reader} {counts[reader]}" for reader in READERS if counts[reader] is not None)
+        for name, kinds in report["kinds"].items()
+        for kind, counts in kinds.items()
+        if counts["all"]
+    ]
     for name, counts in report["references"].items():
         ratios = f"{_percent(counts['hit_ratio'])} hit, {_percent(counts['recall'])} useful"
         lines.append(f"references of {name}: {counts['fetched']} fetched, {ratios}")

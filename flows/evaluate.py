@@ -20,6 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from data_contracts.error_kinds import Kind, count_errors, count_kinds
 from data_contracts.errors import ConfigError
 from data_contracts.manifest import MANIFEST
 from data_contracts.text import (
@@ -40,6 +41,8 @@ from tasks.validate import work_folder_of
 
 MANY_ERRORS_RATIO = 0.05  # above this a page is listed among the bad ones, as in the published baselines
 LISTED_PAGES = 12  # as many page numbers as a message names before it says how many more there are
+KINDS = ("digits", "digit_errors", "punctuation", "punctuation_errors", "letter_errors", "case_errors")
+"""Figures of a page by kind of character."""
 PAGE_TRUTH = re.compile(r"page_(\d+)(?:\.gt)?\.txt")
 
 
@@ -56,6 +59,13 @@ class PageScore(BaseModel):
     bag_recall: float = Field(
         ge=0, le=1, description="truth items read in any order: characters in Chinese, else words"
     )
+
+    digits: int = Field(0, ge=0, description="of the normalised truth [characters]")
+    digit_errors: int = Field(0, ge=0, description="digits misread, lost or invented, not capped [characters]")
+    punctuation: int = Field(0, ge=0, description="marks and symbols of the normalised truth [characters]")
+    punctuation_errors: int = Field(0, ge=0, description="the same errors on them, not capped [characters]")
+    letter_errors: int = Field(0, ge=0, description="the same errors on letters, not capped [characters]")
+    case_errors: int = Field(0, ge=0, description="right letters in the wrong case, not capped [characters]")
 
     @property
     def cer(self) -> float:
@@ -91,6 +101,10 @@ class Evaluation(BaseModel):
         errors, words = (sum(page.word_errors for page in self.per_page), sum(page.words for page in self.per_page))
         return error_ratio(errors, words)
 
+    def kinds(self) -> dict[str, int]:
+        """Return the errors by kind of character, and how many digits and marks there are."""
+        return {name: sum(getattr(page, name) for page in self.per_page) for name in KINDS}
+
     @property
     def median_page_cer(self) -> float:
         """Character error rate of the middle page, which one bad picture page does not move."""
@@ -110,8 +124,10 @@ class Evaluation(BaseModel):
             "pages": len(self.per_page),
             "median_page_cer": self.median_page_cer,
             "over_5_percent_ratio": self.over_5_percent_ratio,
+            **self.kinds(),
             "per_page": [
                 {"page_number": page.page_number, "cer": page.cer, "wer": page.wer, "characters": page.characters}
+                | {name: getattr(page, name) for name in KINDS}
                 for page in self.per_page
             ],
         }
@@ -153,6 +169,7 @@ def _score_page(page_number: int, truth: str, reading: str, *, steps: Collection
     bags: tuple[Sequence[str], Sequence[str]] = (truth_words, reading_words)
     if is_ideographic(truth):
         bags = (truth, reading)
+    wrong, of_truth = count_errors(truth, reading), count_kinds(truth)
     return PageScore(
         page_number=page_number,
         characters=len(truth),
@@ -160,6 +177,12 @@ def _score_page(page_number: int, truth: str, reading: str, *, steps: Collection
         words=len(truth_words),
         word_errors=edit_distance(truth_words, reading_words, cap=cap),
         bag_recall=bag_recall(*bags),
+        digits=of_truth[Kind.DIGITS],
+        digit_errors=wrong[Kind.DIGITS],
+        punctuation=of_truth[Kind.PUNCTUATION],
+        punctuation_errors=wrong[Kind.PUNCTUATION],
+        letter_errors=wrong[Kind.LETTERS],
+        case_errors=wrong[Kind.CASE],
     )
 
 
@@ -292,11 +315,21 @@ def parse_skipped(skipped: str) -> tuple[Step, ...]:
 
 def as_table(evaluation: Evaluation) -> str:
     """Return the figures for people: one line a page, then the totals."""
-    lines = ["  page      CER      WER  characters"]
+    lines = ["  page      CER      WER  characters  wrong digits   marks"]
     lines += [
-        f"{page.page_number:6d} {page.cer:8.2%} {page.wer:8.2%} {page.characters:11d}" for page in evaluation.per_page
+        f"{page.page_number:6d} {page.cer:8.2%} {page.wer:8.2%} {page.characters:11d} {page.digit_errors:13d} "
+        f"{page.punctuation_errors:7d}"
+        for page in evaluation.per_page
     ]
-    lines.append(f" total {evaluation.cer:8.2%} {evaluation.wer:8.2%} {evaluation.characters:11d}")
+    kinds = evaluation.kinds()
+    lines.append(
+        f" total {evaluation.cer:8.2%} {evaluation.wer:8.2%} {evaluation.characters:11d} {kinds['digit_errors']:13d} "
+        f"{kinds['punctuation_errors']:7d}"
+    )
+    lines.append(
+        f"wrong: {kinds['digit_errors']} at {kinds['digits']} digits, {kinds['punctuation_errors']} at "
+        f"{kinds['punctuation']} marks, {kinds['letter_errors']} letters, {kinds['case_errors']} in case"
+    )
     lines.append(
         f"{len(evaluation.per_page)} pages, median page CER {evaluation.median_page_cer:.2%}, "
         f"{evaluation.over_5_percent_ratio:.0%} of pages above 5 %"

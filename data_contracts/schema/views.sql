@@ -55,7 +55,11 @@ SELECT
     sum(a.characters) AS characters,
     sum(a.character_errors) / nullif(sum(a.characters), 0) AS cer,
     sum(a.word_errors) / nullif(sum(a.words), 0) AS wer,
-    median(a.cer) AS median_page_cer
+    median(a.cer) AS median_page_cer,
+    sum(a.digits) AS digits,
+    sum(a.digit_errors) AS digit_errors,
+    sum(a.punctuation) AS punctuation,
+    sum(a.punctuation_errors) AS punctuation_errors
 FROM measured_pages p
 JOIN page_accuracy a
     ON a.document_sha256 = p.document_sha256 AND a.page_number = p.page_number

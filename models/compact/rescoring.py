@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 import torch
+from rapidfuzz.distance import Levenshtein
 
 from models.compact.candidates import in_case_of, keeps
 from models.compact.ctc_score import CtcHead
@@ -123,10 +124,12 @@ class WordRescorer:
     def texts(self, line: EncodedLine, word: DraftWord, forms: Iterable[str]) -> dict[str, str]:
         """Return core -> text for what ``word`` might be, itself first.
 
-        Every text can be written by the head, and none lacks a letter of which the draft is sure.
+        Every text can be written by the head, and none lacks a letter, figure or mark of which the draft is sure.
         """
         first = word.start + len(word.head)
-        sure = line.draft_posteriors[first : first + len(word.core)] > self._caution.sure_letter
+        marks = np.array([not character.isalpha() for character in word.core])
+        least = np.where(marks, self._caution.sure_mark, self._caution.sure_letter)
+        sure = line.draft_posteriors[first : first + len(word.core)] > least
         cores = {word.core: word.text}
         for form in dict.fromkeys(forms):
             if keeps(form, word.core, sure):
@@ -167,13 +170,18 @@ class WordRescorer:
         return choose(evidence, word.letters, self._caution)
 
     def write(self, line: EncodedLine, replacements: Sequence[Replacement]) -> EncodedLine:
-        """Return ``line`` with words replaced; the new characters share the frames of the old ones."""
+        """Return ``line`` with words replaced; the new characters share the frames of the old ones.
+
+        The posterior of a new character is that of its word, and no more than the picture leaves for it.
+        """
         ids, posteriors, frames = (list(part) for part in (line.draft_ids, line.draft_posteriors, line.draft_frames))
         for each in sorted(replacements, key=lambda each: -each.word.start):
             span = slice(each.word.start, each.word.stop)
             written = [self._class_of[character] for character in each.accepted]
             places = np.linspace(frames[span][0], frames[span][-1], len(written))
-            ids[span], posteriors[span] = written, [each.posterior] * len(written)
+            drafted = "".join(self.characters[index] for index in ids[span])
+            posteriors[span] = _bounded(each.posterior, drafted, each.accepted, posteriors[span])
+            ids[span] = written
             frames[span] = [round(place) for place in places]
         return replace(
             line,
@@ -181,6 +189,16 @@ class WordRescorer:
             draft_posteriors=np.asarray(posteriors, np.float32),
             draft_frames=np.asarray(frames, np.int32),
         )
+
+
+def _bounded(posterior: float, drafted: str, accepted: str, sureness: Sequence[float]) -> list[float]:
+    """Return the posteriors of ``accepted`` [characters], given how sure the draft was of each that it had instead."""
+    bounded = [posterior] * len(accepted)
+    for step in Levenshtein.opcodes(drafted, accepted):
+        if step.tag == "replace":
+            left = 1 - float(max(sureness[step.src_start : step.src_end]))
+            bounded[step.dest_start : step.dest_end] = [min(posterior, left)] * (step.dest_end - step.dest_start)
+    return bounded
 
 
 class _PageLook:

@@ -1,8 +1,8 @@
 """What the shapes of a line do not tell: a long s is no f, an old-style nought a figure, a thin space no space.
 
-Old founts cast the nought as a round ``o`` and the one as a small ``I``, printers set a thin space before
-``; : ? !``, and a dash looks like the Chinese one. In the picture these are letters and spaces; what stands beside
-them tells what they are. Knows the drafts of one page, no dictionary and no other page.
+Old founts cast figures like letters (``figures.py``), printers set a thin space before ``; : ? !``, and a dash looks
+like the Chinese one. In the picture these are letters and spaces; what stands beside them tells what they are. Knows
+the drafts of one page, no dictionary and no other page.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.compact.figures import ONE, figures_in
 from models.compact.long_s import long_s_places
 from models.sr_swa.protocol import EncodedLine
 
-NOUGHTS = {"o": "0", "O": "0"}
-FIGURES = {**NOUGHTS, "l": "1", "I": "1", "z": "2", "Z": "2", "g": "9"}
-"""Letters that are figures when all else in their word is. At its ends only noughts are: 10l are pounds, 3g grams."""
 FEWEST_CHARACTERS = 3
 """In French a shorter word stays as it was read: 8o is octavo, 1o primo."""
 FRENCH_WORD = re.compile(
@@ -30,11 +28,6 @@ spelling. Over 300 words of a French novel it is 0.18 and more, of German and En
 
 CHINESE_ONE, DASH = "一", "—"
 
-_END, _INSIDE = "".join(NOUGHTS), "".join(FIGURES)
-_NUMBER = re.compile(
-    rf"(?<![^\W_])(?=[^\W\d_]*[,.]?[^\W\d_]*\d)"
-    rf"[\d{_END}](?:[\d{_INSIDE}]|[,.](?=[\d{_END}]))*[\d{_END}](?=(?:st|nd|rd|th|d|s)?(?![^\W_]))"
-)
 _CHINESE = re.compile(rf"(?!{CHINESE_ONE})[\u3400-\u9fff\U00020000-\U0003ffff]")
 _THIN_SPACE = re.compile(r"(?<=\S) +(?=[;:?!])")
 
@@ -51,7 +44,7 @@ def as_printed(lines: Sequence[EncodedLine], characters: Sequence[str]) -> tuple
     printed = []
     for line, text, long_s in zip(lines, texts, long_s_places(texts), strict=True):
         ids = line.draft_ids.copy()
-        figures = _figures(text, FEWEST_CHARACTERS if french else 1)
+        figures = figures_in(line, text, class_of[ONE], FEWEST_CHARACTERS if french else 1)
         dashes = () if chinese else (place for place, letter in enumerate(text) if letter == CHINESE_ONE)
         for place, letter in {**dict.fromkeys(long_s, "s"), **dict.fromkeys(dashes, DASH), **figures}.items():
             ids[place] = class_of[letter]
@@ -63,17 +56,6 @@ def is_french(texts: Sequence[str]) -> bool:
     """Tell whether the words of ``texts`` are French."""
     words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text)]
     return sum(FRENCH_WORD.fullmatch(word) is not None for word in words) > FRENCH_RATIO * len(words)
-
-
-def _figures(text: str, fewest_characters: int) -> dict[int, str]:
-    """Return place -> figure of the look-alikes in those numbers of ``text`` that are long enough."""
-    return {
-        place: FIGURES[letter]
-        for number in _NUMBER.finditer(text)
-        if len(number[0]) >= fewest_characters
-        for place, letter in enumerate(number[0], number.start())
-        if letter in FIGURES
-    }
 
 
 def _no_thin_space(text: str) -> list[bool]:

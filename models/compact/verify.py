@@ -5,8 +5,11 @@ up to the first letter that it would write otherwise all is verified, there it w
 draft goes on from the frame that this letter points at. The result is, by construction, what ``read_plainly`` gives
 step by step, for every line that is decoded; passes are capped, and a line that needs more keeps its draft.
 
-A change needs a margin: the decoder writes what the draft suggests unless it holds something else for likelier by
-``margin``. Lines that are hardly legible, or in a script that the decoder is not trusted with, keep their draft.
+A change needs a margin, and must pay for what it removes: the decoder writes what the draft suggests unless it holds
+something else for likelier by ``margin`` and by how sure the draft is of the characters that would go. A figure, a
+bracket or another mark stays where the draft is sure of it, only a space may come before it; and no figure is invented
+where the draft has nothing. Lines that are hardly legible, or in a script that the decoder is not trusted with, keep
+their draft.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from models.compact.changes import ChangeRules
 from models.compact.decoder import END_CLASS, CompactDecoder, WordTokens
 from models.compact.line_batch import LineBatch
 from models.compact.written import Strokes
@@ -42,7 +46,9 @@ class VerifierCaution:
     ``sure_above``: a line whose least sure character reaches it keeps its draft. ``unreadable_below``: so does one
     whose characters are less sure in the mean. ``margin``, ``end_margin`` [log-probability]: what another letter, or an
     earlier or later end of the line, must be ahead by. ``no_text_above``: how sure the decoder must be that a crop
-    holds no text. ``passes`` at most.
+    holds no text. ``passes`` at most. ``sure_digit``: a figure, bracket or symbol of the draft that reaches it
+    stays, and ``sure_mark``: another mark, of which language knows more. ``pay``: what a change must be ahead by,
+    beyond the margin, for each unit of what the picture has against it, such as how sure the draft is of what goes.
     """
 
     sure_above: float = 0.99
@@ -51,6 +57,9 @@ class VerifierCaution:
     end_margin: float = 3.0
     no_text_above: float = 0.95
     passes: int = 8
+    sure_digit: float = 0.5
+    sure_mark: float = 0.9
+    pay: float = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +111,7 @@ class DraftVerifier:
         self._caution = caution or VerifierCaution()
         letters = [i for i, c in enumerate(characters) if c and any(a <= ord(c) <= b for a, b in LATIN_RANGES)]
         self._classes = torch.tensor([END_CLASS, *letters])
+        self._rules = ChangeRules(characters, END_CLASS, self._caution.sure_digit, self._caution.sure_mark)
         self._place_of = {index: place for place, index in enumerate(self._classes.tolist())}
 
     def read_lines(
@@ -189,28 +199,35 @@ class DraftVerifier:
         """Decide one character, given log-probabilities [classes]; tell whether the suggested ones behind it stand."""
         place = writing.settled
         suggested = writing.text[place] if place < len(writing.text) else END_CLASS
-        chosen = self._choose(logs, best, suggested, is_first=place == 0)
+        chosen = self._choose(writing, logs, best, suggested, frame)
         if chosen == END_CLASS:
             writing.is_no_text = place == 0
             del writing.text[place:]
             writing.done = True
             return False
-        writing.confidence.append(float(np.exp(logs[self._place_of[chosen]])))
+        confidence = float(np.exp(logs[self._place_of[chosen]]))
+        if chosen != suggested:
+            change = self._rules.change(writing.line, writing.places[place], chosen, frame)
+            confidence = min(confidence, self._rules.most_sure(change))
+            _go_on_behind(writing, place, chosen, change.removed.stop)
+        writing.confidence.append(confidence)
         writing.frames.append(frame)
         writing.settled += 1
-        if chosen != suggested:
-            _follow_draft_behind(writing, place, chosen, frame)
         return chosen == suggested
 
-    def _choose(self, logs: npt.NDArray[np.float32], best: int, suggested: int, *, is_first: bool) -> int:
-        """Return what to write, given log-probabilities [classes]: the best, or what is suggested within the margin."""
-        chosen = int(self._classes[best])
+    def _choose(self, writing: _Writing, logs: npt.NDArray[np.float32], best: int, suggested: int, frame: int) -> int:
+        """Return what to write, given log-probabilities [classes]: the best if it pays, else what is suggested."""
+        place, chosen = writing.settled, int(self._classes[best])
         if chosen == suggested:
             return chosen
-        if is_first and chosen == END_CLASS:
+        change = self._rules.change(writing.line, writing.places[place], chosen, frame)
+        if self._rules.forbids(change, writing.text[place - 1] if place else None):
+            return suggested
+        if chosen == END_CLASS and not place:
             return chosen if np.exp(logs[best]) >= self._caution.no_text_above else suggested
         margin = self._caution.end_margin if END_CLASS in (chosen, suggested) else self._caution.margin
-        return chosen if logs[best] - logs[self._place_of[suggested]] >= margin else suggested
+        price = margin + self._caution.pay * self._rules.against(change)
+        return chosen if logs[best] - logs[self._place_of[suggested]] >= price else suggested
 
 
 def _contexts(lines: Sequence[EncodedLine], before: Sequence[int]) -> list[Sequence[int]]:
@@ -221,9 +238,8 @@ def _begin(line: EncodedLine) -> _Writing:
     return _Writing(line, line.draft_ids.tolist(), list(range(len(line.draft_ids) + 1)), [], [])
 
 
-def _follow_draft_behind(writing: _Writing, step: int, chosen: int, frame: int) -> None:
-    """Write ``chosen`` at ``step`` and suggest behind it what the draft has behind ``frame``, never going back."""
-    used = max(writing.places[step], int(np.searchsorted(writing.line.draft_frames, frame, side="right")))
+def _go_on_behind(writing: _Writing, step: int, chosen: int, used: int) -> None:
+    """Write ``chosen`` at ``step`` and suggest behind it what the draft has from its character ``used`` on."""
     rest = writing.line.draft_ids[used:].tolist()
     writing.text[step:] = [chosen, *rest]
     writing.places[step + 1 :] = range(used, used + len(rest) + 1)

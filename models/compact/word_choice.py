@@ -41,7 +41,8 @@ class Caution:
     ``unlisted_times`` one that the list lacks, ``unknown_times`` any where there is no list. ``letter_weight`` is for
     each letter of a word: bad scans hide letters and seldom add one. A change needs ``margin``; words of up to
     ``short_letters`` letters have more neighbours by chance and need ``short_margin``. A letter that is surer than
-    ``sure_letter`` stays. Below ``unreadable_below``, the mean posterior of a line, a line is noise on which every word
+    ``sure_letter`` stays, and so does a figure or mark that is surer than ``sure_mark``: of these a list knows nothing.
+    Below ``unreadable_below``, the mean posterior of a line, a line is noise on which every word
     fits.
     """
 
@@ -58,6 +59,7 @@ class Caution:
     margin: float = 0.0
     short_margin: float = 1.0
     sure_letter: float = 0.98
+    sure_mark: float = 0.9
     unreadable_below: float = 0.5
 
 

@@ -133,6 +133,24 @@ def test_words_are_told_apart_by_whether_an_earlier_page_has_them():
     assert counts["first"] == {"words": 5, OURS: 2}
 
 
+def test_digits_and_marks_are_counted_apart_by_book_language_and_reader():
+    pages = [
+        scored(1, "( 12 ) men", {OURS: "( 2 ) men", CTC: "( 12 ) mem"}, degradation=AS_IS),
+        scored(2, "(6) in 1876", {OURS: "(6 in l876", CTC: "(6) in 1876"}, degradation=AS_IS),
+        scored(3, "7", {OURS: "", CTC: "7"}, book="fr_book", degradation=AS_IS),
+    ]
+    kinds = as_report(Measured(pages=pages))["kinds"]
+    assert {name: kinds[name]["digits"] for name in ("en_book", "en", "fr", AS_IS)} == {
+        "en_book": {"all": 7, **dict.fromkeys(READERS), OURS: 2, CTC: 0},
+        "en": {"all": 7, **dict.fromkeys(READERS), OURS: 2, CTC: 0},
+        "fr": {"all": 1, **dict.fromkeys(READERS), OURS: 1, CTC: 0},
+        AS_IS: {"all": 8, **dict.fromkeys(READERS), OURS: 3, CTC: 0},
+    }
+    assert (kinds["en"]["punctuation"]["all"], kinds["en"]["punctuation"][OURS]) == (4, 1)
+    assert (kinds["en"]["letters"][CTC], kinds["en"]["words"][CTC]) == (1, 1)
+    assert "en_book: digits, of 7, wrong: ours 2, ctc 0" in as_text(as_report(Measured(pages=pages)))
+
+
 def test_a_useful_reference_has_a_rare_word_that_the_draft_misread():
     words = {number: words_in(text) for number, text in {1: "Horton with them", 2: "with Horton"}.items()}
     words |= {number: {"with"} for number in range(3, 20)}

@@ -56,15 +56,30 @@ def test_rates_are_micro_averages_with_a_median_and_a_share_of_bad_pages(tmp_pat
 
 def test_the_json_has_the_promised_keys(tmp_path):
     result = score([(4, "truth", "trash")]).as_json()
-    assert json.loads(json.dumps(result)) == {
+    kinds = dict.fromkeys(("digits", "digit_errors", "punctuation", "punctuation_errors", "case_errors"), 0)
+    kinds["letter_errors"] = 2
+    assert json.loads(json.dumps(result)) == kinds | {
         "cer": 0.4,
         "wer": 1.0,
         "characters": 5,
         "pages": 1,
         "median_page_cer": 0.4,
         "over_5_percent_ratio": 1.0,
-        "per_page": [{"page_number": 4, "cer": 0.4, "wer": 1.0, "characters": 5}],
+        "per_page": [kinds | {"page_number": 4, "cer": 0.4, "wer": 1.0, "characters": 5}],
     }
+
+
+def test_wrong_digits_and_marks_are_counted_apart():
+    result = score([(1, "( 12 ) of 1876", "( 2 ) of 1876"), (2, "(6), Rubens", "(6, RuBens"), (3, "ab", "cb7")])
+    assert [(page.digit_errors, page.punctuation_errors, page.case_errors) for page in result.per_page] == [
+        (1, 0, 0),
+        (0, 1, 1),
+        (1, 0, 0),
+    ]
+    kinds = result.as_json()
+    assert (kinds["digits"], kinds["digit_errors"]) == (7, 2)
+    assert (kinds["punctuation"], kinds["punctuation_errors"], kinds["letter_errors"]) == (5, 1, 1)
+    assert "2 at 7 digits, 1 at 5 marks, 1 letters, 1 in case" in evaluating.as_table(result)
 
 
 def test_a_failed_page_counts_as_unread(tmp_path):

@@ -100,6 +100,16 @@ def test_a_sure_word_is_never_changed():
     assert read(book([CLEAR] * 50, [sure]))[1].text == "of Hortom said"
 
 
+def test_a_figure_or_mark_of_which_the_draft_is_sure_stays_in_a_word() -> None:
+    known = [drafted_line("fort and Horton")] * 40
+    doubtful, unsure = (
+        drafted_line("fo4t and", {0: {"f": 5.0, "t": 4.5}, 2: {"4": logit, "r": 3.0}}) for logit in (7.0, 3.2)
+    )
+    assert 0.9 < doubtful.draft_posteriors[2] < Caution().sure_letter
+    assert read(book(known, [doubtful]))[1].text == "fo4t and"
+    assert read(book(known, [unsure]))[1].text == "fort and"
+
+
 def test_short_words_need_more():
     known = [drafted_line("he came then")] * 40
     doubtful = drafted_line("of thcn day", {5: {"c": 6.0, "e": 5.0}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from data_contracts.errors import ModelUnavailable
 from data_contracts.result import PageResult
 from flows.degradation import Degradation, degrade
 from models.compact import weights
+from models.compact.changes import stays_above
+from models.compact.decoder import FrozenHead, load_weights
 from models.compact.reader import CompactModel
-from models.compact.verify import DraftVerifier, Reading
+from models.compact.verify import DraftVerifier, Reading, VerifierCaution
 from models.compact.weights import WEIGHTS_SHA256, load_verifiers, weights_file
 from models.sr_swa.continuous import ContinuousDecoder
 from models.sr_swa.protocol import EncodedPage, PageImage
@@ -56,9 +59,23 @@ DUTCH = (
     "gewoond sinds de winter van de grote storm, en het hek was verroest en ging",
     "niet meer open. Kinderen zeiden dat men er in de nacht een licht kon zien.",
 ) * 4
+FIGURES = (
+    "( 12 )",
+    "(17)",
+    "[ 6 ]",
+    "( 3 )",
+    "(vi)",
+    "- 48 -",
+    "31. Dezember 1937 .... 1,250.75",
+    "Nr. 14 (1876), p. 103; £3 10s. 6d.",
+    "(a) 12 340 7.50 18 19 1",
+    "of “top speed” on 7 May 1915 (see p. 11)",
+)
 OF_LANGUAGE = {"de": GERMAN, "en": ENGLISH, "fr": FRENCH}
 LINE_HEIGHT_PX = 40.0
 BAD_SCAN = Degradation(line_height_px=18, blur_px=0.6, specks_ratio=0.02, noise=10)
+COARSE_SCAN = Degradation(line_height_px=22, blur_px=0.6, specks_ratio=0.002, noise=6)
+QUOTES = re.compile("[“”„]")
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +93,10 @@ SMALL_MEMORY = SrSwaConfig(window_pages=3, max_window_pages=3, reference_pages=6
 """So that pages leave the window, and the store, within the book."""
 
 
-def bad_scan(model: CompactModel, text: tuple[str, ...], seed: str = "seed") -> EncodedPage:
-    return model.encode_visual(PageImage(1, degrade(print_page(text), BAD_SCAN, LINE_HEIGHT_PX, seed), 150.0))
+def bad_scan(
+    model: CompactModel, text: tuple[str, ...], seed: str = "seed", damage: Degradation = BAD_SCAN
+) -> EncodedPage:
+    return model.encode_visual(PageImage(1, degrade(print_page(text), damage, LINE_HEIGHT_PX, seed), 150.0))
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +137,34 @@ def test_a_bad_scan_is_mended_by_the_weights_of_its_language(model: CompactModel
     assert Levenshtein.distance(truth, read) < 0.9 * of_the_draft
     result = next(iter(ContinuousDecoder(model, SMALL_MEMORY).decode([page])))
     assert f"decoder_{language}" in {line.read_by for line in result.lines}
+
+
+def marks_in(text: str) -> str:
+    """Return the figures and marks of ``text``, with quotation marks of one shape."""
+    return QUOTES.sub('"', "".join(c for c in text if not c.isalpha() and not c.isspace()))
+
+
+@pytest.fixture(scope="module")
+def page_of_figures(model: CompactModel) -> EncodedPage:
+    return bad_scan(model, FIGURES, damage=COARSE_SCAN)
+
+
+@pytest.mark.parametrize("language", OF_LANGUAGE)
+def test_figures_and_brackets_of_which_the_draft_is_sure_stay(
+    model: CompactModel, page_of_figures: EncodedPage, language: str
+) -> None:
+    caution = VerifierCaution(sure_above=1.01)  # every line is decoded
+    decoder = load_weights(weights_file(language), WEIGHTS_SHA256[language], FrozenHead.load())
+    readings = DraftVerifier(decoder, model.characters, caution).read_lines(page_of_figures.lines)
+    kept = 0
+    for line, reading in zip(page_of_figures.lines, readings, strict=True):
+        drafted, read = ("".join(model.characters[index] for index in ids) for ids in (line.draft_ids, reading.ids))
+        sure = line.draft_posteriors >= [stays_above(c, caution.sure_digit, caution.sure_mark) for c in drafted]
+        wanted = marks_in("".join(c for c, stays in zip(drafted, sure, strict=True) if stays))
+        rest = iter(marks_in(read))
+        assert all(mark in rest for mark in wanted), (drafted, read)
+        kept += len(wanted)
+    assert kept > 60
 
 
 def test_each_languages_weights_read_as_no_others_do(model: CompactModel) -> None:

@@ -32,13 +32,35 @@ def printed(*lines: str) -> list[str]:
         ("the 15oth year", "the 150th year"),
         ("from 1go9 to 19lo", "from 1909 to 1910"),
         ("1zoo men", "1200 men"),
-        ("in IooI and Io24", "in IooI and Io24"),
+        ("in IooI and Io24", "in IooI and 1024"),
+        ("in l942, I914 and I9I4", "in 1942, 1914 and 1914"),
+        ("l876-l879, 194I", "1876-1879, 1941"),
+        ("l. 10l. 5s., I2, l9, I3l", "l. 10l. 5s., I2, l9, I3l"),
+        ("Il y a, II.3, XI, I, AI4, l2a, ill, Ill.", "Il y a, II.3, XI, I, AI4, l2a, ill, Ill."),
         ("aged 8o, in 1o days, 5ol, 20g", "aged 80, in 10 days, 5ol, 20g"),
         ("book o4b, room 3oab", "book o4b, room 3oab"),
     ],
 )
 def test_letters_in_a_number_are_figures(drafted: str, meant: str) -> None:
     assert printed(drafted) == [meant]
+
+
+@pytest.mark.parametrize(
+    ("drafted", "place", "meant"),
+    [
+        ("den 3l. Dezember", 5, "den 31. Dezember"),
+        ("the l2th day", 4, "the 12th day"),
+        ("page I9", 5, "page 19"),
+        ("no l here", 3, "no l here"),
+        ("it ill became", 4, "it ill became"),
+    ],
+)
+def test_at_the_end_of_a_number_a_letter_is_a_one_where_the_picture_allows_it(
+    drafted: str, place: int, meant: str
+) -> None:
+    near, far = (drafted_line(drafted, {place: {drafted[place]: 8.0, "1": logit}}) for logit in (6.0, 1.0))
+    read = [as_printed([line], CHARACTERS)[0] for line in (near, far)]
+    assert ["".join(CHARACTERS[index] for index in line.draft_ids) for line in read] == [meant, drafted]
 
 
 def test_in_french_a_round_letter_behind_one_figure_stays() -> None:
@@ -62,6 +84,22 @@ def test_on_a_page_with_long_s_only_what_spelling_makes_an_f_stays_one() -> None
 def test_a_page_without_long_s_keeps_its_letters() -> None:
     lines = ("fifty of the finest ships left after five", "the chief officer of the fort gave a feast", "if it ift so")
     assert printed(*lines) == list(lines)
+
+
+def test_where_round_s_stand_inside_words_an_impossible_f_is_a_misreading() -> None:
+    lines = (
+        "the case was closed and most persons desired no discussion",
+        "she insisted that his last assistant possessed a license",
+        "a consusion of ist and fift and fcore in reasonable disguise",
+        "200 ft. of fome soil rests on the grassy side of these passes",
+    )
+    assert printed(*lines) == list(lines)
+
+
+def test_blackletter_of_which_a_part_is_read_as_round_s_has_a_long_s() -> None:
+    lines = (*GERMAN, "das ist sein Haus, und sie hat es fo fchon gesehen")
+    assert printed(*lines)[:2] == list(MODERN[:2])
+    assert printed(*lines)[3] == "das ist sein Haus, und sie hat es so schon gesehen"
 
 
 def test_the_last_letter_of_a_word_is_never_a_long_s() -> None:

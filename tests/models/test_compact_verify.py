@@ -15,9 +15,20 @@ from models.sr_swa.protocol import EncodedLine
 
 SHAPE = DecoderShape(width=32, heads=4, layers=3, hidden=48, pointer_dim=16, memory_dim=16)
 ALWAYS = VerifierCaution(
-    sure_above=1.01, unreadable_below=0.0, margin=0.0, end_margin=0.0, no_text_above=0.0, passes=60
+    sure_above=1.01,
+    unreadable_below=0.0,
+    margin=0.0,
+    end_margin=0.0,
+    no_text_above=0.0,
+    passes=60,
+    sure_digit=1.01,
+    sure_mark=1.01,
+    pay=0.0,
 )
 """Decodes every line and believes the decoder in everything."""
+SURE, PAYS = replace(ALWAYS, sure_digit=0.9), replace(ALWAYS, pay=1.0)
+SPACE = ALPHABET.index(" ")
+NUMBERS = ("12", "1 876", "page 17", "17 men", "6", "a 3 b 4 c 5", "1876 1877", "no 90 of 1234")
 TEXTS = (
     "the quick brown fox",
     "a",
@@ -52,10 +63,12 @@ def contexts(page: list[EncodedLine]) -> list[list[int]]:
     return [[], *(line.draft_ids.tolist() for line in page[:-1])]
 
 
-@pytest.mark.parametrize("margin", [0.0, 1.5])
+@pytest.mark.parametrize(
+    "caution", [ALWAYS, replace(ALWAYS, margin=1.5, end_margin=1.5), SURE, replace(SURE, pay=0.25)]
+)
 @pytest.mark.parametrize("size", [1, 3, 8])
-def test_it_reads_what_reading_letter_by_letter_reads(size: int, margin: float) -> None:
-    reader = verifier(replace(ALWAYS, margin=margin, end_margin=margin))
+def test_it_reads_what_reading_letter_by_letter_reads(size: int, caution: VerifierCaution) -> None:
+    reader = verifier(caution)
     page = lines()
     plain = [reader.read_plainly(line, before) for line, before in zip(page, contexts(page), strict=True)]
     before: list[int] = []
@@ -165,3 +178,66 @@ def test_what_stands_before_a_line_is_the_draft_of_the_line_before_and_not_its_r
     read = reader.read_lines(page)
     assert read[0].changed
     assert read[1].ids.tolist() == reader.read_plainly(page[1], page[0].draft_ids.tolist()).ids.tolist()
+
+
+def numbered(noise: float = 0.05) -> list[EncodedLine]:
+    return [drafted_line(text, seed=at, noise=noise) for at, text in enumerate(NUMBERS)]
+
+
+def text_of(ids: np.ndarray) -> str:
+    return "".join(ALPHABET[index] for index in ids)
+
+
+def is_within(part: str, whole: str) -> bool:
+    rest = iter(whole)
+    return all(character in rest for character in part)
+
+
+@pytest.mark.parametrize("strength", [0.25, 0.5])
+def test_a_figure_of_which_the_draft_is_sure_stays_whatever_the_decoder_thinks(strength: float) -> None:
+    page = numbered()
+    sure = ["".join(filter(str.isdigit, text_of(line.draft_ids[line.draft_posteriors >= 0.9]))) for line in page]
+    assert sum(map(len, sure)) > 25
+    believed, careful = (verifier(caution, strength).read_lines(page) for caution in (ALWAYS, SURE))
+    assert not all(is_within(part, text_of(reading.ids)) for part, reading in zip(sure, believed, strict=True))
+    for part, reading in zip(sure, careful, strict=True):
+        assert is_within(part, text_of(reading.ids)), (part, text_of(reading.ids))
+
+
+def test_a_crop_with_a_sure_figure_is_never_without_text() -> None:
+    model = opinionated(0.0)
+    model.end.bias.fill_(1000.0)
+    (reading,) = DraftVerifier(model, ALPHABET, SURE).read_lines([drafted_line("7", seed=2)])
+    assert (text_of(reading.ids), reading.why, reading.changed) == ("7", "verified", False)
+
+
+def test_a_figure_of_which_the_draft_is_not_sure_may_go() -> None:
+    page = [
+        replace(line, draft_posteriors=np.full(len(line.draft_ids), 0.6, np.float32)) for line in numbered(noise=0.15)
+    ]
+    unsure, believed = (verifier(caution).read_lines(page) for caution in (SURE, ALWAYS))
+    assert [reading.ids.tolist() for reading in unsure] == [reading.ids.tolist() for reading in believed]
+    assert any(reading.changed for reading in unsure)
+
+
+def test_a_change_pays_for_what_it_removes() -> None:
+    page = lines()
+    free, paying, dear = (verifier(caution).read_lines(page) for caution in (ALWAYS, PAYS, replace(ALWAYS, pay=1e9)))
+    changed = [sum(reading.changed for reading in readings) for readings in (free, paying, dear)]
+    assert changed[0] > changed[1] > 0
+    for line, reading in zip(page, dear, strict=True):
+        assert is_within(text_of(line.draft_ids[line.draft_posteriors > 0.5]), text_of(reading.ids))
+
+
+def test_no_change_is_surer_than_what_the_picture_leaves_for_it() -> None:
+    changes = 0
+    for line, reading in zip(lines(), verifier(ALWAYS).read_lines(lines()), strict=True):
+        drafts = zip(line.draft_ids.tolist(), line.draft_posteriors.tolist(), strict=True)
+        drafted = dict(zip(line.draft_frames.tolist(), drafts, strict=True))
+        before = -1
+        for index, frame, confidence in zip(reading.ids, reading.frames, reading.confidence, strict=True):
+            if before < frame and frame in drafted and index not in (drafted[frame][0], SPACE):
+                assert confidence <= 1 - drafted[frame][1] + 1e-3
+                changes += 1
+            before = frame
+    assert changes > 5

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
 
 from models.compact.training.common_words import WORDS, commonest
 from models.compact.training.leaks import read_leaks
+from models.compact.training.number_text import MONTHS, number_line, roman, some_figures
 from models.compact.training.text import (
     LINES_OF_A_PAGE,
     PAGES_OF_A_DOCUMENT,
@@ -16,7 +18,6 @@ from models.compact.training.text import (
     eight_grams,
     old_french,
     old_german,
-    roman,
     typeset,
     with_long_s,
 )
@@ -39,7 +40,7 @@ def written(corpus: Corpus, documents: int = 20) -> list[str]:
 
 
 def names_in(texts: list[str]) -> set[str]:
-    known = set(" ".join(PARAGRAPHS).split())
+    known = set(" ".join(PARAGRAPHS).split()) | set(MONTHS["en"].split())
     words = {word for text in texts for word in text.split() if word.istitle() and word.isalpha() and len(word) > 4}
     return words - known - {"Paragraph", "Chapter"}
 
@@ -71,7 +72,7 @@ def test_every_kind_of_line_occurs_and_empty_crops_say_nothing(folder: Path) -> 
     lines = [line for seed in range(40) for page in corpus.document(random.Random(seed)).pages for line in page]
     kinds = {
         kind: sum(line.kind == kind for line in lines) / len(lines)
-        for kind in ("running", "caption", "random", "empty")
+        for kind in ("running", "caption", "numbers", "random", "empty")
     }
     assert all(share > 0.02 for share in kinds.values()), kinds
     assert kinds["running"] > 0.6
@@ -139,3 +140,41 @@ def test_folders_without_text_or_truth_are_refused_with_what_they_need(tmp_path:
         Corpus(tmp_path, "en", held_out=False)
     with pytest.raises(FileNotFoundError, match="a folder of books with their truth"):
         read_leaks(tmp_path)
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "de"])
+def test_lines_of_figures_show_all_that_print_has(language: str) -> None:
+    chance = random.Random(5)
+    words = ["Some", "words", "that", "stand", "beside", "the", "figures", "of", "a", "table"]
+    drawn = [number_line(chance, language, words, 50) for _ in range(600)]
+    shapes = (
+        r"\d+", r"\( \d+ \)", r"\(\d+\)", r"\[\d+\]", r"— \d+ —", r"\([ivxl]+\)", r"\d+\) .*",
+        r"§ \d+\. .*", r"\([a-i]\) .*",
+        r".*\d[.,]\d\d\d.*", r"[\d ,.—\"]+", r".*\. \. .*\d", r".*\b1[4-9]\d\d\b.*", r".*\(p?p?S?\.? ?\d.*\).*",
+    )  # fmt: skip
+    missing = [shape for shape in shapes if not any(re.fullmatch(shape, line) for line in drawn)]
+    assert not missing
+    assert all(line.strip() == line and "  " not in line and len(line) < 110 for line in drawn)
+
+
+def test_prices_and_dates_are_those_of_the_language() -> None:
+    figures = {
+        language: " ".join(some_figures(random.Random(seed), language) for seed in range(300))
+        for language in ("en", "fr", "de")
+    }
+    own = {"en": ("£", "January", "p."), "fr": (" fr.", "janvier", "p."), "de": ("Mk.", "Januar", "S.")}
+    assert all(part in figures[language] for language, parts in own.items() for part in parts)
+    assert "£" not in figures["de"] + figures["fr"]
+
+
+def test_figures_stand_within_running_text_too(folder: Path) -> None:
+    plain = set(" ".join(PARAGRAPHS).split())
+    corpus = Corpus(folder, "en", held_out=False)
+    running = [
+        line.written
+        for seed in range(20)
+        for page in corpus.document(random.Random(seed)).pages
+        for line in page
+        if line.kind == "running"
+    ]
+    assert any(word.startswith(("(", "[")) and word not in plain for line in running for word in line.split())

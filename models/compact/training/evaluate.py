@@ -11,15 +11,16 @@ import argparse
 import hashlib
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from rapidfuzz.distance import Levenshtein
 
+from data_contracts.error_kinds import Kind, count_errors
 from models.compact.decoder import CompactDecoder, FrozenHead, WordTokens, load_weights
 from models.compact.onnx_weights import open_recognizer
 from models.compact.training import shards
@@ -32,6 +33,8 @@ SEVERITIES = ((0.0, 0.33, "light"), (0.33, 0.66, "medium"), (0.66, 1.01, "heavy"
 MARGINS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 END_MARGINS = (1.0, 3.0, 5.0)
 SURE_ABOVE = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
+CARE = {"sure_digit": (0.4, 0.5, 0.7, 0.9), "sure_mark": (0.5, 0.7, 0.9, 0.97), "pay": (0.0, 0.1, 0.25, 0.5)}
+"""What keeps figures and marks as drafted; the values tried, in this order."""
 
 
 @dataclass
@@ -46,6 +49,8 @@ class Count:
     passes: int = 0
     worse_lines: int = 0
     better_lines: int = 0
+    draft_kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: Counter[Kind] = field(default_factory=Counter)
 
     def add(self, truth: str, draft: str, reading: str, passes: int) -> None:
         """Count one line."""
@@ -58,9 +63,16 @@ class Count:
         self.passes += passes
         self.worse_lines += after > before
         self.better_lines += after < before
+        self.draft_kinds += count_errors(truth, draft)
+        self.kinds += count_errors(truth, reading)
 
     @property
-    def as_json(self) -> dict[str, float | int]:
+    def spoilt(self) -> int:
+        """How many figures and marks more are wrong than in the draft, each kind by itself."""
+        return sum(max(0, self.kinds[kind] - self.draft_kinds[kind]) for kind in (Kind.DIGITS, Kind.PUNCTUATION))
+
+    @property
+    def as_json(self) -> dict[str, Any]:
         """Rates and counts."""
         size = max(1, self.characters)
         return {
@@ -70,6 +82,8 @@ class Count:
             "cer": round(self.errors / size, 5),
             "draft_errors": self.draft_errors,
             "errors": self.errors,
+            "draft_errors_by_kind": dict(self.draft_kinds),
+            "errors_by_kind": dict(self.kinds),
             "better_lines": self.better_lines,
             "worse_lines": self.worse_lines,
             "decoded_ratio": round(self.decoded / max(1, self.lines), 3),
@@ -129,7 +143,10 @@ class Bench:
 
 
 def fit(bench: Bench, documents: Sequence[shards.Document]) -> VerifierCaution:
-    """Return the caution with the fewest errors on ``documents``; of equals, the most cautious."""
+    """Return the caution with the fewest errors on ``documents``; of equals, the most cautious.
+
+    What keeps figures and marks is chosen first by how few of them it spoils.
+    """
     best, caution = None, VerifierCaution(sure_above=1.01)
     for end_margin in END_MARGINS:
         for margin in MARGINS:
@@ -139,6 +156,11 @@ def fit(bench: Bench, documents: Sequence[shards.Document]) -> VerifierCaution:
                 best = ((errors, -margin), trial)
     assert best is not None
     caution = best[1]
+    for name, values in CARE.items():
+        trials = [replace(caution, **{name: value}) for value in values]  # type: ignore[arg-type]
+        counts = [bench.count(documents, trial)["all"] for trial in trials]
+        ranks = [(count.spoilt, count.errors) for count in counts]
+        caution = trials[ranks.index(min(ranks))]
     everything = bench.count(documents, caution)["all"].errors
     for sure_above in SURE_ABOVE:
         trial = replace(caution, sure_above=sure_above)

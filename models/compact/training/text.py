@@ -16,14 +16,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from models.compact.training.number_text import number_line, roman, some_figures
+
 Language = Literal["en", "fr", "de", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "fr", "de", "zh")
-LineKind = Literal["running", "caption", "random", "empty"]
+LineKind = Literal["running", "caption", "numbers", "random", "empty"]
 
 HELD_OUT_SHARE = 0.08
 """Last part of every text, for measuring only."""
 CAPTION_SHARE, EMPTY_SHARE, RANDOM_SHARE = 0.10, 0.05, 0.10
 """Short lines, crops without text and letter strings without sense: without them a decoder invents."""
+NUMBER_SHARE = 0.10
+"""Page numbers, dates, prices, rows of tables: without them a decoder drops figures and brackets that are sure."""
+FIGURE_RATE = 0.02
+"""Share of the words of running text behind which figures stand, in brackets or not."""
 LINES_OF_A_PAGE = 8
 PAGES_OF_A_DOCUMENT = 3
 NAMES_OF_A_DOCUMENT = 8
@@ -217,6 +223,8 @@ class Corpus:
                 text, kind = self._nonsense(rng, width), "random"
             elif draw < EMPTY_SHARE + RANDOM_SHARE + CAPTION_SHARE:
                 text, kind = self._caption(rng, names), "caption"
+            elif draw < EMPTY_SHARE + RANDOM_SHARE + CAPTION_SHARE + NUMBER_SHARE and self.language != "zh":
+                text, kind = number_line(rng, self.language, rng.choice(self._paragraphs).split(), width), "numbers"
             else:
                 text = next(running)
             long_s = historical and kind == "running"
@@ -232,7 +240,7 @@ class Corpus:
                 yield from (paragraph[at : at + width] for at in range(0, len(paragraph), width))
                 continue
             words = [_renamed(word, rng, names) for word in spelled(paragraph).split()]
-            yield from _filled(words, width, rng)
+            yield from _filled(_with_figures(words, self.language, rng), width, rng)
 
     def _nonsense(self, rng: random.Random, width: int) -> str:
         if self.language == "zh" and rng.random() < 0.8:
@@ -268,16 +276,6 @@ def eight_grams(text: str) -> Iterator[int]:
     words = re.findall(r"[\u3400-\u9fff]|[^\W\d_]+", text.lower())
     for at in range(len(words) - 7):
         yield zlib.crc32(" ".join(words[at : at + 8]).encode())
-
-
-def roman(number: int) -> str:
-    """Return ``number`` (1 to 399) in Roman numerals."""
-    steps = ((100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"))
-    text = ""
-    for value, numeral in steps:
-        text += numeral * (number // value)
-        number %= value
-    return text
 
 
 def with_long_s(text: str) -> str:
@@ -346,6 +344,16 @@ def _renamed(word: str, rng: random.Random, names: Sequence[str]) -> str:
     if len(word) < 4 or not word.isalpha() or rng.random() >= NAME_RATE:
         return word
     return rng.choice(names)
+
+
+def _with_figures(words: Sequence[str], language: Language, rng: random.Random) -> list[str]:
+    """Return ``words`` with figures behind some of them."""
+    shown: list[str] = []
+    for word in words:
+        shown.append(word)
+        if rng.random() < FIGURE_RATE:
+            shown += some_figures(rng, language).split()
+    return shown
 
 
 def _filled(words: Sequence[str], width: int, rng: random.Random) -> Iterator[str]:
