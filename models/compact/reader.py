@@ -19,6 +19,7 @@ from models.compact.blank import why_blank
 from models.compact.ctc_score import CtcHead
 from models.compact.detector import LineDetector
 from models.compact.draft_words import page_words, sure_words
+from models.compact.line_ends import without_strokes
 from models.compact.line_shape import Pixels
 from models.compact.onnx_weights import DETECTOR, RECOGNIZER
 from models.compact.orientation import find_rotation, turn
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.kv import KVBlock
 
-ALGORITHM = "compact-14"
+ALGORITHM = "compact-15"
 """To be raised with every change of this package that can change a reading."""
 NOISE_CONFIDENCE = 0.3
 """Mean posterior below which a line is a pattern in a picture. Of 1,838 lines on 59 pages of the shared books, none
@@ -98,7 +99,7 @@ class CompactModel:
             pixels = turn(pixels, rotation)
             lines = self._see(pixels)
         legible = [line for line in lines if not self._is_noise(line)]
-        lines = lines_of_this_side(pixels, legible, self._recognizer)
+        lines = without_strokes(pixels, lines_of_this_side(pixels, legible, self._recognizer), self._recognizer)
         height_px, width_px = pixels.shape[:2]
         order = reading_order([line.quad for line in lines], [line.direction for line in lines], width_px, height_px)
         return EncodedPage(

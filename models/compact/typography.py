@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.compact.latin_marks import full_width_marks
 from models.compact.long_s import long_s_places
 from models.sr_swa.protocol import EncodedLine
 
@@ -53,7 +54,8 @@ def as_printed(lines: Sequence[EncodedLine], characters: Sequence[str]) -> tuple
         ids = line.draft_ids.copy()
         figures = _figures(text, FEWEST_CHARACTERS if french else 1)
         dashes = () if chinese else (place for place, letter in enumerate(text) if letter == CHINESE_ONE)
-        for place, letter in {**dict.fromkeys(long_s, "s"), **dict.fromkeys(dashes, DASH), **figures}.items():
+        marks = full_width_marks(text, is_chinese_page=chinese, known=class_of)
+        for place, letter in {**dict.fromkeys(long_s, "s"), **dict.fromkeys(dashes, DASH), **marks, **figures}.items():
             ids[place] = class_of[letter]
         printed.append(_kept(replace(line, draft_ids=ids), [True] * len(ids) if french else _no_thin_space(text)))
     return tuple(printed)
