@@ -54,7 +54,7 @@ def missed(marks: Sequence[Mark], found: Sequence[Quad], dpi: int) -> list[str]:
         own = [
             box
             for box in boxes
-            if box.top < middle < box.bottom and box.height < 2 * size * zoom
+            if box.top < middle < box.bottom and box.height < 2.5 * size * zoom
             if box.left <= left + 4 and box.right >= right - 4 and box.width < right - left + 3 * size * zoom
         ]
         lost += [text] * (len(own) != 1)
