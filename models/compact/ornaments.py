@@ -23,7 +23,7 @@ SURE_CONFIDENCE = 0.9
 UNSURE_CONFIDENCE = 0.8
 """Mean posterior under which a line may be an ornament: bands of flowers and crosses read at 0.46 to 0.79."""
 DOUBTFUL_CONFIDENCE = 0.6
-"""The same where no line of the page is sure, and for lines without a letter."""
+"""The same where no line of the page is sure."""
 FEWEST_SURE_CHARACTERS = 4
 DASHES_AS_READ = "一"
 """The Chinese one, which in Latin type is a dash."""
@@ -35,8 +35,8 @@ REPEATED_RATIO = 0.3
 SHAPES = frozenset("■□▪▫◼◻█●◆◇▲▼_＿|丨￭")
 """What solid ink is read as. Beside text it is a bullet or a blank to be filled in."""
 
-PEN_RATIO = 0.035
-"""Width of strokes, of the line's thickness: type has 0.05 and more."""
+PEN_RATIO = 0.05
+"""Width of strokes, of the line's thickness: type has 0.06 and more."""
 JOINED_RATIO = 0.6
 """Share of the line's length that one piece of ink covers; letters of type stand apart."""
 TALL_RATIO = 2.0
@@ -79,17 +79,20 @@ def _is_strange(line: EncodedLine, text: str, page: _Page) -> bool:
     confidence = _confidence(line)
     if confidence >= UNSURE_CONFIDENCE:
         return False
-    if _repeats(text):
+    if _repeats(text) or not (_is_chinese(text) or any(_is_letter(character) for character in text)):
         return True
-    if not any(map(str.isalnum, text)) or not page.has_sure_lines:
-        return confidence < DOUBTFUL_CONFIDENCE and (_is_chinese(text) or not any(map(str.isalnum, text)))
-    return _is_chinese(text) and not page.has_chinese
+    return _is_chinese(text) and not page.has_chinese and (page.has_sure_lines or confidence < DOUBTFUL_CONFIDENCE)
+
+
+def _is_letter(character: str) -> bool:
+    """Tell whether it is a letter or a figure of any script but the Chinese."""
+    return character.isalnum() and not is_ideographic(character)
 
 
 def _repeats(text: str) -> bool:
     written = "".join(text.split())
-    has_letters = any(map(str.isalnum, written))  # dots and dashes lead from an entry to its page
-    return has_letters and len(written) >= FEWEST_REPEATED and len(set(written)) <= REPEATED_RATIO * len(written)
+    is_lettered = 2 * sum(map(str.isalnum, written)) >= len(written)  # dots lead from an entry to its page
+    return is_lettered and len(written) >= FEWEST_REPEATED and len(set(written)) <= REPEATED_RATIO * len(written)
 
 
 def _is_chinese(text: str) -> bool:
