@@ -53,6 +53,22 @@ def strip(quad: Quad, direction: Direction, start: float, end: float) -> list[Po
     return [_between(*edge, share) for edge in _edges(quad, direction) for share in (start, end)]
 
 
+def part_of(quad: Quad, direction: Direction, start: float, end: float) -> Quad:
+    """Return the part of the line between two shares of its length as a quad of the same kind."""
+    first, first_end, second, second_end = strip(quad, direction, start, end)
+    return _quad_of(first, first_end, second, second_end, direction)
+
+
+def widen(quad: Quad, direction: Direction, margin_px: float) -> Quad:
+    """Return the line with ``margin_px`` more on each of its sides."""
+    (start, end), (other_start, other_end) = (np.asarray(edge, np.float64) for edge in _edges(quad, direction))
+    along = _unit(end - start + other_end - other_start) * margin_px
+    across = _unit(other_start - start + other_end - end) * margin_px
+    corners = (start - along - across, end + along - across, other_start - along + across, other_end + along + across)
+    points = [(float(x), float(y)) for x, y in corners]
+    return _quad_of(points[0], points[1], points[2], points[3], direction)
+
+
 def point_along(quad: Quad, direction: Direction, share: float) -> Point:
     """Return the point in the middle of the line's thickness at ``share`` of its length."""
     first, second = (_between(*edge, share) for edge in _edges(quad, direction))
@@ -64,6 +80,17 @@ def _edges(quad: Quad, direction: Direction) -> _Edges:
     top_left, top_right, bottom_right, bottom_left = quad
     down: _Edges = (top_left, bottom_left), (top_right, bottom_right)
     return down if direction == "vertical" else _edges_across(quad)
+
+
+def _quad_of(first: Point, first_end: Point, second: Point, second_end: Point, direction: Direction) -> Quad:
+    """Return the corners in their order of the two edges that the text runs along: see ``_edges``."""
+    if direction == "vertical":
+        return first, second, second_end, first_end
+    return first, first_end, second_end, second
+
+
+def _unit(vector: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return vector / max(float(np.hypot(*vector)), 1e-9)
 
 
 def _edges_across(quad: Quad) -> _Edges:

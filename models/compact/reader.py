@@ -19,9 +19,12 @@ from models.compact.blank import why_blank
 from models.compact.ctc_score import CtcHead
 from models.compact.detector import LineDetector
 from models.compact.draft_words import page_words, sure_words
+from models.compact.edge_strips import uncut_lines
+from models.compact.line_ends import without_strokes
 from models.compact.line_shape import Pixels
 from models.compact.onnx_weights import DETECTOR, RECOGNIZER
 from models.compact.orientation import find_rotation, turn
+from models.compact.ornaments import without_ornaments
 from models.compact.page_language import common_words, common_words_sha256, page_language
 from models.compact.page_memory import GEOMETRY, page_block
 from models.compact.recognizer import LineRecognizer
@@ -97,7 +100,7 @@ class CompactModel:
         if rotation:
             pixels = turn(pixels, rotation)
             lines = self._see(pixels)
-        legible = [line for line in lines if not self._is_noise(line)]
+        legible = self._writing(pixels, lines)
         lines = lines_of_this_side(pixels, legible, self._recognizer)
         height_px, width_px = pixels.shape[:2]
         order = reading_order([line.quad for line in lines], [line.direction for line in lines], width_px, height_px)
@@ -169,6 +172,12 @@ class CompactModel:
         quads = self._detector.detect(pixels)
         directions = line_directions(quads, pixels.shape[1], pixels.shape[0])
         return self._recognizer.read(pixels, quads, directions)
+
+    def _writing(self, pixels: Pixels, lines: Sequence[EncodedLine]) -> list[EncodedLine]:
+        """Return what is writing among ``lines`` of ``pixels``, without strokes that are none."""
+        legible = uncut_lines(pixels, [line for line in lines if not self._is_noise(line)])
+        texts = [self._recognizer.text(line.draft_ids) for line in legible]
+        return without_strokes(pixels, without_ornaments(pixels, legible, texts), self._recognizer)
 
     def _is_noise(self, line: EncodedLine) -> bool:
         text = self._recognizer.text(line.draft_ids).strip()

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from models.compact.figures import ONE, figures_in
+from models.compact.latin_marks import full_width_marks
 from models.compact.long_s import long_s_places
 from models.sr_swa.protocol import EncodedLine
 
@@ -46,7 +47,8 @@ def as_printed(lines: Sequence[EncodedLine], characters: Sequence[str]) -> tuple
         ids = line.draft_ids.copy()
         figures = figures_in(line, text, class_of[ONE], FEWEST_CHARACTERS if french else 1)
         dashes = () if chinese else (place for place, letter in enumerate(text) if letter == CHINESE_ONE)
-        for place, letter in {**dict.fromkeys(long_s, "s"), **dict.fromkeys(dashes, DASH), **figures}.items():
+        marks = full_width_marks(text, is_chinese_page=chinese, known=class_of)
+        for place, letter in {**dict.fromkeys(long_s, "s"), **dict.fromkeys(dashes, DASH), **marks, **figures}.items():
             ids[place] = class_of[letter]
         printed.append(_kept(replace(line, draft_ids=ids), [True] * len(ids) if french else _no_thin_space(text)))
     return tuple(printed)

@@ -127,3 +127,21 @@ def test_the_blank_page_of_the_odd_files_is_empty(shared_data: Path) -> None:
     image = pymupdf.open(shared_data / "oddpdf" / "ocrmypdf_blank.pdf")[0].get_pixmap(dpi=150, colorspace=pymupdf.csRGB)
     pixels = np.frombuffer(image.samples, np.uint8).reshape(image.height, image.width, 3)
     assert why_blank(pixels) is BlankReason.EMPTY
+
+
+def sharp_type_from_behind(strength: float) -> npt.NDArray[np.float64]:
+    printed = print_page(PROSE, dpi=150)[:, ::-1].mean(axis=2) / 255
+    return 1 - strength * (1 - printed)[:, :, None]
+
+
+@pytest.mark.parametrize(("strength", "quality"), [(0.08, 95), (0.12, 60)])
+def test_no_line_of_faint_sharp_type_from_behind_is_left(model: CompactModel, strength: float, quality: int) -> None:
+    import cv2
+
+    page = np.asarray((200, 180, 140), np.float64) * sharp_type_from_behind(strength)
+    page += np.random.default_rng(0).normal(0, 2, (*page.shape[:2], 1))
+    page = cv2.GaussianBlur(page, (0, 0), 0.5)
+    pixels = cv2.imdecode(cv2.imencode(".jpg", scanned(page), [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_COLOR)
+    encoded = model.encode_visual(PageImage(1, np.asarray(pixels, np.uint8), 150))
+    assert encoded.lines == ()
+    assert encoded.blank_reason is BlankReason.SHOW_THROUGH

@@ -123,3 +123,17 @@ def test_posteriors_and_frames_stay_with_their_characters() -> None:
 def test_lines_without_characters_stay_empty() -> None:
     assert as_printed([], CHARACTERS) == ()
     assert printed("") == [""]
+
+
+@pytest.mark.parametrize(
+    ("text", "page", "meant"),
+    [
+        ("Le roi，dit-il：（voir", (), "Le roi,dit-il:(voir"),
+        ("1，250", (), "1,250"),
+        ("王國，王", (), "王國，王"),
+        ("1，250", ("王國王",), "1，250"),
+        ("Harlan，", ("王國王",), "Harlan,"),
+    ],
+)
+def test_full_width_marks_stand_in_chinese_lines_only(text: str, page: tuple[str, ...], meant: str) -> None:
+    assert printed(text, *page)[0] == meant

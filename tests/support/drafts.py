@@ -12,7 +12,7 @@ from models.compact.ctc_score import CtcHead
 from models.compact.recognizer import collapse
 from models.sr_swa.protocol import EncodedLine
 
-CHARACTERS = ("", *string.ascii_letters, *string.digits, *"-.,;'“”", "王", "國", "一", "—", " ")
+CHARACTERS = ("", *string.ascii_letters, *string.digits, *"-.,;'“”", *":(，：（", "王", "國", "一", "—", " ")
 FRAMES_A_CHARACTER = 3
 FEATURE_DIM = 120
 CERTAIN = 12.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,20 @@ def print_line(text: str, *, size: float = 12, dpi: int = 150, font: str = LATIN
     return _print([((size / 2, size * 1.25), text)], size, dpi, font, (length + size, size * 1.7))
 
 
+def print_sheet(
+    marks: Iterable[tuple[tuple[float, float], str, float]], *, size_pt: tuple[float, float], dpi: int
+) -> npt.NDArray[np.uint8]:
+    """Return a sheet with ``marks``: place, text and size of each."""
+    import pymupdf
+
+    font, document = pymupdf.Font(LATIN_FONT), pymupdf.open()
+    page = document.new_page(width=size_pt[0], height=size_pt[1])
+    writer = pymupdf.TextWriter(page.rect)
+    for place, text, size in marks:
+        writer.append(place, text, font=font, fontsize=size)
+    return _pixels(page, writer, dpi)
+
+
 def _print(
     marks: Iterable[tuple[tuple[float, float], str]],
     size: float,
@@ -72,6 +87,12 @@ def _print(
     writer = pymupdf.TextWriter(page.rect)
     for place, text in marks:
         writer.append(place, text, font=font, fontsize=size)
+    return _pixels(page, writer, dpi)
+
+
+def _pixels(page: Any, writer: Any, dpi: int) -> npt.NDArray[np.uint8]:
+    import pymupdf
+
     writer.write_text(page)
     image = page.get_pixmap(dpi=dpi, colorspace=pymupdf.csRGB, alpha=False)
     return np.frombuffer(image.samples, np.uint8).reshape(image.height, image.width, 3).copy()

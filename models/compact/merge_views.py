@@ -1,0 +1,52 @@
+"""One set of lines from two looks at a page: all of it at once, and larger in tiles.
+
+Knows no pixels. Large type is seen best at once, small type in tiles. Where both have a line, the tiles' is taken if
+it is the thinner one: at once, several small lines run together to a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from data_contracts.geometry import Box, Quad
+
+INSIDE_RATIO = 0.5
+"""Share of a line's box that lies in another's when both are of one line."""
+BLOCK_RATIO = 0.6
+"""A line this much thinner than what it lies in is one of several."""
+
+
+def merge_views(at_once: Sequence[Quad], in_tiles: Sequence[Quad]) -> list[Quad]:
+    """Return all lines, those seen at once first; none twice."""
+    if not at_once or not in_tiles:
+        return [*at_once, *in_tiles]
+    ones, tiles = _boxes(at_once), _boxes(in_tiles)
+    shared = _shared_area(ones, tiles)
+    is_thin = _thickness(tiles)[None, :] < BLOCK_RATIO * _thickness(ones)[:, None]
+    inside = shared >= INSIDE_RATIO * _area(tiles)[None, :]
+    is_block = (inside & is_thin).sum(axis=1) > (inside & ~is_thin).sum(axis=1)
+    covered = (shared >= INSIDE_RATIO * np.minimum(_area(ones)[:, None], _area(tiles)[None, :]))[~is_block].any(axis=0)
+    kept = [quad for quad, block in zip(at_once, is_block, strict=True) if not block]
+    return kept + [quad for quad, known in zip(in_tiles, covered, strict=True) if not known]
+
+
+def _boxes(quads: Sequence[Quad]) -> np.ndarray:
+    boxes = [Box.around(quad) for quad in quads]
+    return np.array([(box.left, box.top, box.right, box.bottom) for box in boxes])
+
+
+def _thickness(boxes: np.ndarray) -> np.ndarray:
+    return np.minimum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
+
+
+def _area(boxes: np.ndarray) -> np.ndarray:
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+
+
+def _shared_area(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return [ones, others]."""
+    low = np.maximum(ones[:, None, :2], others[None, :, :2])
+    high = np.minimum(ones[:, None, 2:], others[None, :, 2:])
+    return np.prod(np.clip(high - low, 0, None), axis=2)
