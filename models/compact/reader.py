@@ -28,6 +28,7 @@ from models.compact.recognizer import LineRecognizer
 from models.compact.rescoring import Rescored, WordRescorer
 from models.compact.show_through import lines_of_this_side
 from models.compact.typography import as_printed
+from models.compact.unread import unread_ratio
 from models.compact.verify import Reading, draft_reading
 from models.compact.weights import WEIGHTS_SHA256, load_verifiers
 from models.compact.word_list import load_word_lists
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.kv import KVBlock
 
-ALGORITHM = "compact-14"
+ALGORITHM = "compact-15"
 """To be raised with every change of this package that can change a reading."""
 NOISE_CONFIDENCE = 0.3
 """Mean posterior below which a line is a pattern in a picture. Of 1,838 lines on 59 pages of the shared books, none
@@ -98,6 +99,7 @@ class CompactModel:
             pixels = turn(pixels, rotation)
             lines = self._see(pixels)
         legible = [line for line in lines if not self._is_noise(line)]
+        unread = unread_ratio(pixels, lines, legible)
         lines = lines_of_this_side(pixels, legible, self._recognizer)
         height_px, width_px = pixels.shape[:2]
         order = reading_order([line.quad for line in lines], [line.direction for line in lines], width_px, height_px)
@@ -109,6 +111,7 @@ class CompactModel:
             rotation=rotation,
             lines=as_printed([lines[place] for place in order], self._recognizer.characters),
             blank_reason=None if lines else BlankReason.SHOW_THROUGH if legible else why_blank(pixels),
+            unread_ratio=unread if len(lines) == len(legible) else 0.0,  # a mirror's image is no script
         )
 
     def prefill(self, page: EncodedPage, context: AttentionContext) -> KVBlock:
