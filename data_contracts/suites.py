@@ -49,6 +49,9 @@ class Check:
         """Return what is wrong with ``value``."""
         if self.allowed == ("",):
             return str(value)
+        if self.column == "unread_ratio":
+            share = f"no character accounts for {value:.1%} of the print in its lines"
+            return f"script not readable: {share} (allowed {self.maximum:.1%})"
         if self.allowed is not None:
             return f"{self.column} is {value}, not {' or '.join(self.allowed)}"
         bound = f"below {self.minimum}" if self.minimum is not None else f"above {self.maximum}"
