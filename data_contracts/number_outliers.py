@@ -89,7 +89,7 @@ def _exchanged(outliers: Sequence[Outlier]) -> set[int]:
     """Return the pages that bear each other's expected numbers, in pairs or in a ring: they changed places."""
     place_of = {outlier.expected: outlier.page_number for outlier in outliers if outlier.expected is not None}
     bears = {outlier.page_number: outlier.numbers[0].value for outlier in outliers}
-    follows = {page: place_of[value] for page, value in bears.items() if value in place_of}
+    follows = {page: place_of[value] for page, value in bears.items() if place_of.get(value, page) != page}
     return {page for page in follows if _comes_back(page, follows)}
 
 

@@ -38,7 +38,7 @@ _SIGNATURE_MARKS = frozenset("CDLM")
 
 _LOOK_ALIKES = str.maketrans({"o": "0", "O": "0", "l": "1", "I": "1", "ı": "1", "|": "1"})
 _DIGITS = re.compile(r"[0-9]{1,4}$")
-_PAGE_WORD = re.compile(r"(?:p|pp|pag|page|pagina|seite|s)\.? (?=[0-9IlOo|])", re.IGNORECASE)
+_PAGE_WORD = re.compile(r"\A(?:p|pp|pag|page|pagina|seite|s)\.? (?=[0-9IlOo|])", re.IGNORECASE)
 """As typescripts write before the number."""
 _IDEOGRAPHIC_DIGITS = {character: value for value, character in enumerate("〇一二三四五六七八九")} | {"零": 0}
 _IDEOGRAPHIC_UNITS = {"十": 10, "百": 100, "千": 1000}

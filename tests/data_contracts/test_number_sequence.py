@@ -206,7 +206,7 @@ def test_the_number_of_a_plate_between_numbered_pages_accuses_nobody() -> None:
     "numbers",
     [
         [2 * n for n in range(6, 30)],  # two pages on a scan
-        [n // 2 if n % 2 else None for n in range(1, 60)],  # leaves numbered, not pages
+        [(n + 1) // 2 if n % 2 else None for n in range(1, 60)],  # leaves numbered, not pages
         [n if n % 2 else None for n in range(1, 60)],  # only right-hand pages numbered
         [*range(1, 9), *range(1, 12), *range(1, 7), *range(1, 15)],  # each chapter begins anew
         [*range(1, 20), None, None, *range(20, 40), None, None, *range(40, 60)],  # plates without numbers
