@@ -140,7 +140,7 @@ class QualityConfig(_Config):
     check changes its meaning.
     """
 
-    version: Literal[2] = Field(2, description="meaning of the checks")
+    version: Literal[3] = Field(3, description="meaning of the checks")
     gate: bool = Field(True, description="check before publishing and keep back what fails")
     max_quarantined_ratio: float = Field(
         0.05, ge=0, le=1, description="quarantined pages that a published document may have [ratio]"
@@ -150,6 +150,15 @@ class QualityConfig(_Config):
     )
     min_confidence: float = Field(0.5, ge=0, le=1, description="critical: mean confidence of a page [probability]")
     warn_confidence: float = Field(0.85, ge=0, le=1, description="warning: mean confidence of a page [probability]")
+    max_unread_ratio: float = Field(
+        0.15,
+        ge=0,
+        le=1,
+        description="critical: print of a page that no character accounts for, its script unknown [ratio]",
+    )
+    warn_unread_ratio: float = Field(
+        0.05, ge=0, le=1, description="warning: print of a page that no character accounts for [ratio]"
+    )
     warn_cer: float = Field(0.1, ge=0, le=1, description="warning: character error rate of a page with a truth [ratio]")
     min_distinct_35_ratio: float = Field(0.5, ge=0, le=1, description="critical: different 35-grams of a page [ratio]")
     warn_distinct_20_ratio: float = Field(0.9, ge=0, le=1, description="warning: different 20-grams of a page [ratio]")

@@ -27,6 +27,13 @@ TWIN_CHARACTERS = 200
 TWIN_LINE_CHARACTERS = 20
 TWIN_LINE_RATIO = 0.9
 TWIN_LINES = 5
+ALIKE_NGRAM = 8
+ALIKE_RATIO = 0.3
+"""Of the 8-grams of two scans of one page at 5 % wrong letters each, 44 % stay equal; of two pages of one book, mostly
+under 10 %, of catalogues and family trees up to 23 %."""
+SAME_SCAN_CHARACTERS = 6
+"""Letters and digits; fewer say too little to call a page a copy: black boxes, ornaments, a number alone."""
+
 COMMON_LINE_PAGES = 8
 """A line on more pages than this is a running head and proves nothing."""
 
@@ -147,17 +154,29 @@ def find_twins(pages: Iterable[tuple[int, str]]) -> list[tuple[int, int]]:
     return twins
 
 
+def reads_alike(first: str, second: str) -> bool:
+    """Return whether two texts are those of one page, scanned or read twice; short texts never are.
+
+    Asked of pages that other evidence makes suspicious: it tells copies with many reading errors too.
+    """
+    keys = [_line_key(text) for text in (first, second)]
+    if min(map(len, keys)) < TWIN_CHARACTERS:
+        return False
+    left, right = ({key[i : i + ALIKE_NGRAM] for i in range(len(key) - ALIKE_NGRAM + 1)} for key in keys)
+    return len(left & right) >= ALIKE_RATIO * min(len(left), len(right))
+
+
 def find_same_scans(pages: Iterable[tuple[int, str]], digests: Mapping[int, str]) -> list[tuple[int, int]]:
-    """Return pairs of page numbers (first, copy) with the same picture and the same text, however short.
+    """Return pairs of page numbers (first, copy) with the same picture and the same text, if it says anything.
 
     ``pages`` are (page number, text), ``digests`` those of the pictures. Either alone proves nothing: a born-digital
-    page may have the same emblem as all others, and a form may say little. Pages without text are no copies.
+    page may have the same emblem as all others, and a form may say little. Almost empty pages are no copies.
     """
     holders: dict[tuple[str, str], int] = {}
     copies: list[tuple[int, int]] = []
     for page_number, text in pages:
         key = _line_key(text)
-        if key and page_number in digests:
+        if page_number in digests and sum(map(str.isalnum, key)) >= SAME_SCAN_CHARACTERS:
             first = holders.setdefault((digests[page_number], key), page_number)
             if first != page_number:
                 copies.append((first, page_number))

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from data_contracts.calibration import predicted_cer
-from data_contracts.measures import TextMeasures, find_same_scans, find_twins, measure_text
-from data_contracts.number_sequence import FindingKind, NumberedPage, NumberFinding, SequenceCheck, check_sequence
+from data_contracts.measures import TextMeasures, find_same_scans, find_twins, measure_text, reads_alike
+from data_contracts.number_run import FindingKind, NumberedPage, NumberFinding
+from data_contracts.number_sequence import SequenceCheck, check_sequence
 from data_contracts.page_numbers import read_printed_numbers
 from data_contracts.result import PageResult, PageStatus, PageTimings
 
@@ -22,6 +23,7 @@ FAULT_COLUMNS: dict[FindingKind, str] = {
     "descent": "order_fault",
     "duplicate": "number_fault",
     "blank_instead_of_text": "blank_fault",
+    "misread": "misread_number",
     "gap": "gap",
     "restart": "restart",
 }
@@ -39,6 +41,7 @@ class PageFacts(BaseModel):
     predicted_cer: float | None = None
     cer: float | None = None
     measures: TextMeasures
+    unread_ratio: float = 0.0
     references_fetched: int
     references_hit: int
     printed_number: int | None = None
@@ -47,6 +50,7 @@ class PageFacts(BaseModel):
     number_fault: str = ""
     blank_fault: str = ""
     twin_fault: str = ""
+    misread_number: str = ""
     gap: str = ""
     restart: str = ""
 
@@ -95,11 +99,13 @@ def gather_page_facts(pages: Iterable[PageResult], digests: Mapping[int, str] | 
                 confidence=page.confidence,
                 predicted_cer=predicted_cer(page),
                 measures=measure_text(page),
+                unread_ratio=page.unread_ratio,
                 references_fetched=page.metrics.references_fetched,
                 references_hit=page.metrics.references_hit,
             )
         )
-    check = check_sequence(numbered)
+    text_of = dict(texts)
+    check = check_sequence(numbered, lambda first, second: reads_alike(text_of[first], text_of[second]))
     twins = {copy: f"page {copy} reads like page {first}" for first, copy in find_twins(texts)}
     for first, copy in find_same_scans(texts, digests or {}):
         twins[copy] = f"page {copy} is the same scan as page {first} and reads like it"

@@ -38,6 +38,8 @@ _SIGNATURE_MARKS = frozenset("CDLM")
 
 _LOOK_ALIKES = str.maketrans({"o": "0", "O": "0", "l": "1", "I": "1", "ı": "1", "|": "1"})
 _DIGITS = re.compile(r"[0-9]{1,4}$")
+_PAGE_WORD = re.compile(r"\A(?:p|pp|pag|page|pagina|seite|s)\.? (?=[0-9IlOo|])", re.IGNORECASE)
+"""As typescripts write before the number."""
 _IDEOGRAPHIC_DIGITS = {character: value for value, character in enumerate("〇一二三四五六七八九")} | {"零": 0}
 _IDEOGRAPHIC_UNITS = {"十": 10, "百": 100, "千": 1000}
 _TENS_IN_ONE = str.maketrans({"廿": "二十", "卅": "三十"})
@@ -98,7 +100,7 @@ def _in_line(text: str, place: Literal["head", "foot"]) -> Iterator[PrintedNumbe
 
 def parse_number(text: str) -> tuple[Style, int] | None:
     """Return style and value of ``text`` if it is one number, whatever stands around it: ``- 12 -``, ``(vi)``."""
-    bare = text.strip(_WRAPPING)
+    bare = _PAGE_WORD.sub("", text.strip(_WRAPPING), count=1)
     if any(character.isdigit() and character.isascii() for character in bare):
         digits = bare.translate(_LOOK_ALIKES)
         return _in_range("arabic", int(digits)) if _DIGITS.match(digits) else None

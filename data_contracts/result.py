@@ -121,6 +121,7 @@ class PageResult(_Record):
     blank_reason: BlankReason | None = None
     error: str | None = Field(None, description="why a failed or truncated page is so")
     lines: tuple[Line, ...] = ()
+    unread_ratio: float = Field(0.0, ge=0, le=1, description="printed lines that no character accounts for [ratio]")
     stop_reason: str = "complete"
     degraded_by: Literal["memory", "recall"] | None = None
     stale_context: bool = False

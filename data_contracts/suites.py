@@ -49,6 +49,9 @@ class Check:
         """Return what is wrong with ``value``."""
         if self.allowed == ("",):
             return str(value)
+        if self.column == "unread_ratio":
+            share = f"no character accounts for {value:.1%} of the print in its lines"
+            return f"script not readable: {share} (allowed {self.maximum:.1%})"
         if self.allowed is not None:
             return f"{self.column} is {value}, not {' or '.join(self.allowed)}"
         bound = f"below {self.minimum}" if self.minimum is not None else f"above {self.maximum}"
@@ -63,6 +66,8 @@ def page_checks(quality: QualityConfig) -> tuple[Check, ...]:
         Check("text page has text", "characters", "critical", minimum=1, only_status=PageStatus.TEXT),
         Check("confidence", "confidence", "critical", minimum=quality.min_confidence),
         Check("good confidence", "confidence", "warning", minimum=quality.warn_confidence),
+        Check("script is readable", "unread_ratio", "critical", maximum=quality.max_unread_ratio),
+        Check("all scripts are readable", "unread_ratio", "warning", maximum=quality.warn_unread_ratio),
         Check("few errors where the truth is known", "cer", "warning", maximum=quality.warn_cer),
         Check("no loop of words", "distinct_35_ratio", "critical", minimum=quality.min_distinct_35_ratio),
         Check("few repeated words", "distinct_20_ratio", "warning", minimum=quality.warn_distinct_20_ratio),
@@ -75,6 +80,7 @@ def page_checks(quality: QualityConfig) -> tuple[Check, ...]:
         Check("printed numbers are unique", "number_fault", "critical", allowed=none),
         Check("no blank page in place of a printed one", "blank_fault", "critical", allowed=none),
         Check("no page reads like another", "twin_fault", "critical", allowed=none),
+        Check("printed numbers fit their neighbours", "misread_number", "warning", allowed=none),
         Check("printed numbers have no gap", "gap", "warning", allowed=none),
         Check("printed numbers begin once", "restart", "warning", allowed=none),
     )

@@ -65,6 +65,7 @@ def _page_metadata(page: EncodedPage) -> dict[str, Any]:
         "dpi": page.dpi,
         "rotation": page.rotation,
         "blank_reason": page.blank_reason,
+        "unread_ratio": page.unread_ratio,
         "lines": [
             {
                 "quad": line.quad,
@@ -107,6 +108,7 @@ def _page(metadata: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]) ->
         rotation=metadata["rotation"],
         lines=tuple(lines),
         blank_reason=BlankReason(reason) if reason else None,
+        unread_ratio=metadata.get("unread_ratio", 0.0),
         features=None if features is None else torch.from_numpy(features.copy()),
     )
 

@@ -31,6 +31,7 @@ from models.compact.recognizer import LineRecognizer
 from models.compact.rescoring import Rescored, WordRescorer
 from models.compact.show_through import lines_of_this_side
 from models.compact.typography import as_printed
+from models.compact.unread import unread_ratio
 from models.compact.verify import Reading, draft_reading
 from models.compact.weights import WEIGHTS_SHA256, load_verifiers
 from models.compact.word_list import load_word_lists
@@ -100,7 +101,10 @@ class CompactModel:
         if rotation:
             pixels = turn(pixels, rotation)
             lines = self._see(pixels)
-        legible = self._writing(pixels, lines)
+        clear = [line for line in lines if not self._is_noise(line)]
+        legible = self._writing(pixels, clear)
+        drawn = {id(line) for line in clear}.difference(map(id, legible))  # ornaments and strokes are no script
+        unread = unread_ratio(pixels, [line for line in lines if id(line) not in drawn], legible)
         lines = lines_of_this_side(pixels, legible, self._recognizer)
         height_px, width_px = pixels.shape[:2]
         order = reading_order([line.quad for line in lines], [line.direction for line in lines], width_px, height_px)
@@ -112,6 +116,7 @@ class CompactModel:
             rotation=rotation,
             lines=as_printed([lines[place] for place in order], self._recognizer.characters),
             blank_reason=None if lines else BlankReason.SHOW_THROUGH if legible else why_blank(pixels),
+            unread_ratio=unread if len(lines) == len(legible) else 0.0,  # a mirror's image is no script
         )
 
     def prefill(self, page: EncodedPage, context: AttentionContext) -> KVBlock:
@@ -173,9 +178,9 @@ class CompactModel:
         directions = line_directions(quads, pixels.shape[1], pixels.shape[0])
         return self._recognizer.read(pixels, quads, directions)
 
-    def _writing(self, pixels: Pixels, lines: Sequence[EncodedLine]) -> list[EncodedLine]:
-        """Return what is writing among ``lines`` of ``pixels``, without strokes that are none."""
-        legible = uncut_lines(pixels, [line for line in lines if not self._is_noise(line)])
+    def _writing(self, pixels: Pixels, clear: Sequence[EncodedLine]) -> list[EncodedLine]:
+        """Return what is writing among the ``clear`` lines of ``pixels``, without strokes that are none."""
+        legible = uncut_lines(pixels, clear)
         texts = [self._recognizer.text(line.draft_ids) for line in legible]
         return without_strokes(pixels, without_ornaments(pixels, legible, texts), self._recognizer)
 

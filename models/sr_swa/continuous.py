@@ -183,6 +183,7 @@ class ContinuousDecoder:
             error=error,
             blank_reason=decoding.blank_reason if status is PageStatus.BLANK else None,
             lines=decoding.lines,
+            unread_ratio=page.unread_ratio if isinstance(page, EncodedPage) else 0.0,
             stop_reason=decoding.stop_reason,
             **{"metrics": self.context.metrics(), **details},
         )

@@ -92,7 +92,8 @@ class EncodedLine:
 class EncodedPage:
     """A pure function of one page image: lines in reading order, or features of a large model.
 
-    ``features`` [tokens, dim] is None for models that read lines.
+    ``features`` [tokens, dim] is None for models that read lines. ``unread_ratio`` is the share of the print in the
+    lines found on the page that no character accounts for.
     """
 
     page_number: int
@@ -103,6 +104,7 @@ class EncodedPage:
     lines: tuple[EncodedLine, ...] = ()
     blank_reason: BlankReason | None = None
     features: torch.Tensor | None = None
+    unread_ratio: float = 0.0
 
 
 @dataclass(frozen=True)

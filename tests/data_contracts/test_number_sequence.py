@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.readings import text_line, text_page
 
-from data_contracts.number_sequence import NumberedPage, NumberFinding, check_sequence
+from data_contracts.number_run import NumberedPage, NumberFinding
+from data_contracts.number_sequence import check_sequence
 from data_contracts.page_numbers import PrintedNumber, parse_number, read_printed_numbers
 
 
@@ -22,6 +25,16 @@ from data_contracts.page_numbers import PrintedNumber, parse_number, read_printe
         ("(13 )", ("arabic", 13)),
         ("（20）", ("arabic", 20)),
         ("I03", ("arabic", 103)),
+        ("l2", ("arabic", 12)),
+        ("1O", ("arabic", 10)),
+        ("( 12 )", ("arabic", 12)),
+        ("— 12 —", ("arabic", 12)),
+        ("12.", ("arabic", 12)),
+        ("Page 12", ("arabic", 12)),
+        ("p. 12", ("arabic", 12)),
+        ("- Seite 12 -", ("arabic", 12)),
+        ("page", None),
+        ("plate 12", None),
         ("xiv", ("roman", 14)),
         ("(VI)", ("roman", 6)),
         ("十二", ("ideographic", 12)),
@@ -111,6 +124,123 @@ def test_a_blank_page_in_the_place_of_one_printed_page_is_critical_and_a_plate_i
 @pytest.mark.parametrize("at", [4, 14, 24])
 def test_a_misread_number_accuses_nobody(at: int, misread: int) -> None:
     assert critical([*BOOK[:at], misread, *BOOK[at + 1 :]]) == []
+
+
+def misread(numbers: Sequence[int | str | None]) -> dict[int, str]:
+    findings = check_sequence(pages_of(numbers)).findings
+    return {f.page_numbers[0]: f.detail for f in findings if f.kind == "misread"}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "page", "read", "expected"),
+    [
+        ([9, 10, 11, 2, 13, 14], 4, 2, 12),
+        ([5, 6, 7, 7, 9, 10], 4, 7, 8),
+        ([1, 2, 5, 4, None, 6, 7], 3, 5, 3),
+        ([1, 2, 5, 4, 6, 7, 8], 3, 5, 3),
+        ([*BOOK[:19], 21, *BOOK[20:]], 20, 21, 20),
+    ],
+)
+def test_a_misread_number_between_neighbours_that_bound_it_is_named_with_the_expected_one(
+    numbers: Sequence[int | None], page: int, read: int, expected: int
+) -> None:
+    assert critical(numbers) == []
+    found = misread(numbers)
+    assert list(found) == [page]
+    assert f"page {page} was read as printed {read}; expected is {expected} " in found[page]
+
+
+@given(st.integers(2, 27), st.integers(1, 9999))
+def test_whatever_one_number_is_read_as_it_is_a_warning_at_its_page(at: int, value: int) -> None:
+    numbers = [*BOOK[:at], value, *BOOK[at + 1 :]]
+    assert critical(numbers) == []
+    assert list(misread(numbers)) == ([] if value == BOOK[at] else [at + 1])
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 9)), min_size=22, max_size=22))
+def test_numbers_misread_here_and_there_accuse_no_page(digits: list[tuple[int, int]]) -> None:
+    numbers = list(range(1, 101))
+    for place, (at, digit) in zip(range(10, 98, 4), digits, strict=True):
+        read = list(str(numbers[place]))
+        read[at] = str(digit)
+        numbers[place] = int("".join(read)) or 1
+    wrong = {page for page, number in enumerate(numbers, start=1) if number != page}
+    accused = {page for _, pages in critical(numbers) for page in pages}
+    assert accused <= {page for page in wrong if numbers[page - 1] in wrong}  # two wrongs may look like an exchange
+    assert wrong - accused <= set(misread(numbers))
+
+
+@given(st.integers(1, 28), st.integers(1, 28))
+def test_two_pages_that_changed_places_are_both_out_of_order(first: int, second: int) -> None:
+    numbers = list(BOOK)
+    numbers[first], numbers[second] = numbers[second], numbers[first]
+    accused = {page for kind, pages in critical(numbers) for page in pages if kind == "descent"}
+    assert accused <= {first + 1, second + 1}
+    assert accused or first == second
+
+
+def test_three_pages_that_changed_places_in_a_ring_are_all_named() -> None:
+    numbers = list(BOOK)
+    numbers[5], numbers[14], numbers[22] = numbers[14], numbers[22], numbers[5]
+    assert critical(numbers) == [("descent", (6,)), ("descent", (15,)), ("descent", (23,))]
+
+
+def test_a_page_that_changed_places_with_the_last_one_is_out_of_order() -> None:
+    assert ("descent", (7,)) in critical([*BOOK[:6], 30, *BOOK[7:29], 7])
+
+
+def test_equal_numbers_on_pages_that_do_not_read_alike_are_only_mentioned() -> None:
+    doubled = pages_of([*BOOK[:7], 7, *BOOK[7:]])
+    assert [f.kind for f in check_sequence(doubled).findings] == ["duplicate"]
+    found = check_sequence(doubled, lambda first, second: False).findings
+    assert [(f.kind, f.page_numbers) for f in found] == [("misread", (8,))]
+    assert "pages 7 and 8 both bear printed 7, but do not read like one page" in found[0].detail
+
+
+def test_the_number_of_a_plate_between_numbered_pages_accuses_nobody() -> None:
+    assert critical([*range(40, 50), 3, *range(50, 60)]) == []
+    assert critical([*BOOK[:12], None, 40, *BOOK[12:]]) == []
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [2 * n for n in range(6, 30)],  # two pages on a scan
+        [(n + 1) // 2 if n % 2 else None for n in range(1, 60)],  # leaves numbered, not pages
+        [n if n % 2 else None for n in range(1, 60)],  # only right-hand pages numbered
+        [*range(1, 9), *range(1, 12), *range(1, 7), *range(1, 15)],  # each chapter begins anew
+        [*range(1, 20), None, None, *range(20, 40), None, None, *range(40, 60)],  # plates without numbers
+    ],
+)
+def test_other_ways_of_numbering_accuse_nobody(numbers: Sequence[int | None]) -> None:
+    assert critical(numbers) == []
+    assert misread(numbers) == {}
+
+
+@pytest.mark.parametrize(
+    "head", ["( {} )", "[{}]", "— {} —", "{}.", "({} )", "{}.-", "- {} -", "{} THE MOAT", "THE MOAT {}"]
+)
+def test_a_number_is_checked_in_every_dress(head: str) -> None:
+    body = [f"line {word} of the text" for word in "abcdefgh"]
+    values = [10, 11, 2, 13, 14, 15]
+    pages = [
+        NumberedPage(page_number=n, candidates=read_printed_numbers(text_page([head.format(value), *body], n)))
+        for n, value in enumerate(values, start=1)
+    ]
+    found = check_sequence(pages).findings
+    warned = [f.detail for f in found if f.kind == "misread"]
+    assert [f.kind for f in found if f.is_critical] == []
+    assert len(warned) == (0 if "MOAT" in head else 1)  # one digit in a running head is rather a chapter's
+
+
+def test_a_misread_number_in_a_running_head_is_named_where_it_looks_like_the_expected_one() -> None:
+    def head(value: int, n: int) -> NumberedPage:
+        number = PrintedNumber(value=value, style="arabic", text=str(value), place="head", weight=0.8)
+        return NumberedPage(page_number=n, candidates=(number,))
+
+    for value, warned in ((87, True), (58, True), (3, False), (12, False)):
+        pages = [head(value if n == 57 else n, n) for n in range(40, 70)]
+        assert [f.kind for f in check_sequence(pages).findings] == (["misread"] if warned else [])
 
 
 def test_gaps_and_new_books_are_only_mentioned() -> None:

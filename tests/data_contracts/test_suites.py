@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -63,6 +64,10 @@ def lines_of(page: PageResult) -> list[str]:
         ("warning", "few repeated lines", lambda page: text_page([*lines_of(page), *["again and again"] * 7], 6)),
         ("critical", "characters of print", lambda page: text_page([*lines_of(page), "\ufffd" * 200], 6)),
         ("warning", "only characters of print", lambda page: text_page([*lines_of(page), "\ufffd" * 20], 6)),
+        ("critical", "script is readable", lambda page: page.model_copy(update={"unread_ratio": 0.4})),
+        ("critical", "script is readable", lambda page: blank_page(6).model_copy(update={"unread_ratio": 1.0})),
+        ("warning", "all scripts are readable", lambda page: page.model_copy(update={"unread_ratio": 0.08})),
+        ("warning", "printed numbers fit their neighbours", lambda page: text_page(["9", *lines_of(page)[1:]], 6)),
         ("warning", "few scripts", lambda page: text_page([str(page.page_number), "abc где αβγ 定定定 한한한"], 6)),
         ("critical", "no blank page in place of a printed one", lambda page: blank_page(6)),
         ("critical", "no page reads like another", lambda page: text_page(lines_of(prose(2)), 6)),
@@ -83,6 +88,56 @@ def test_swapped_and_doubled_pages_are_named() -> None:
     found = judged(doubled)
     assert found["critical", "printed numbers are unique"] == [7]
     assert found["critical", "no page reads like another"] == [7]
+
+
+def test_the_share_of_print_in_an_unreadable_script_is_named() -> None:
+    facts = gather_page_facts(with_page(6, lambda page: page.model_copy(update={"unread_ratio": 0.4123})))
+    named = next(e for e in evaluate_pages(facts, QUALITY) if e.expectation == "script is readable")
+    assert [(page.page_number, page.reason) for page in named.pages] == [
+        (6, "script not readable: no character accounts for 41.2% of the print in its lines (allowed 15.0%)")
+    ]
+
+
+def test_a_good_page_is_not_accused_for_the_number_of_another() -> None:
+    pages = with_page(6, lambda page: text_page(["5", *lines_of(page)[1:]], 6))
+    assert judged(pages) == {("warning", "printed numbers fit their neighbours"): [6]}
+    unnumbered = [text_page(lines_of(page)[1:], n) if n == 8 else page for n, page in enumerate(pages, start=1)]
+    assert judged(unnumbered) == {("warning", "printed numbers fit their neighbours"): [6]}
+
+
+def misread_words(page: PageResult, number: int, seed: int) -> PageResult:
+    """Return ``page`` as another scan of it may be read: one letter in twenty differs."""
+    chance = random.Random(seed)
+
+    def again(line: str) -> str:
+        return "".join(chance.choice("abcdef") if c.isalpha() and chance.random() < 0.05 else c for c in line)
+
+    return text_page([lines_of(page)[0], *map(again, lines_of(page)[1:])], number)
+
+
+def test_a_page_scanned_twice_is_doubled_though_it_was_read_differently() -> None:
+    pages = book()
+    order = [*range(6), 5, *range(6, 12)]
+    doubled = [misread_words(pages[i], n, seed=n) for n, i in enumerate(order, start=1)]
+    assert judged(doubled) == {("critical", "printed numbers are unique"): [7]}
+
+
+def test_two_pages_with_one_number_that_read_differently_are_only_mentioned() -> None:
+    pages = book()
+    other = text_page(["6", *lines_of(prose(77))[1:]], 7)
+    inserted = [*pages[:6], other, *(text_page(lines_of(pages[i]), i + 2) for i in range(6, 12))]
+    assert judged(inserted) == {("warning", "printed numbers fit their neighbours"): [7]}
+
+
+@pytest.mark.parametrize("text", ["\N{BLACK SQUARE}", "12", "iv", "* * *"])
+def test_almost_empty_pages_are_no_duplicates_of_one_another(text: str) -> None:
+    pages = [
+        *book(6),
+        *(text_page([text], n) for n in (7, 8, 9)),
+        *(text_page(lines_of(prose(n)), n) for n in (10, 11)),
+    ]
+    facts = gather_page_facts(pages, dict.fromkeys(range(1, 12), "the same picture"))
+    assert [fact.page_number for fact in facts if fact.twin_fault or fact.number_fault] == []
 
 
 def test_a_gap_is_only_a_warning() -> None:

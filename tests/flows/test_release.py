@@ -45,7 +45,7 @@ def test_a_released_document_goes_from_the_quarantine_to_the_shelf(tmp_path: Pat
     released = release_pages(str(output), verdict.document_id, "8,10", "blank in print", "Grace")
     assert released.is_publishable
     assert not kept.exists()
-    assert manifest(shelf)["gate"] == {"quality_version": 2, "quarantined_pages": [], "released_pages": [4, 8, 10]}
+    assert manifest(shelf)["gate"] == {"quality_version": 3, "quarantined_pages": [], "released_pages": [4, 8, 10]}
     assert (shelf / "document.txt").read_text().count("\f") == 11
     assert "released by Grace" in (shelf / "report.html").read_text()
     rows = run_query(output, "SELECT page_number, released_by, released_at > '2026-01-01' FROM releases ORDER BY 1")[1]
@@ -56,9 +56,9 @@ def test_a_released_document_goes_from_the_quarantine_to_the_shelf(tmp_path: Pat
 def test_a_release_in_a_published_document_is_in_its_manifest(tmp_path: Path) -> None:
     pages = [blank_page(4) if n == 4 else prose_page(n) for n in range(1, 31)]
     verdict, shelf = judge_document(tmp_path / "out", pages)
-    assert manifest(shelf)["gate"] == {"quality_version": 2, "quarantined_pages": [4], "released_pages": []}
+    assert manifest(shelf)["gate"] == {"quality_version": 3, "quarantined_pages": [4], "released_pages": []}
     release_pages(str(tmp_path / "out"), verdict.document_id, "4", "blank in print", "Ada")
-    assert manifest(shelf)["gate"] == {"quality_version": 2, "quarantined_pages": [], "released_pages": [4]}
+    assert manifest(shelf)["gate"] == {"quality_version": 3, "quarantined_pages": [], "released_pages": [4]}
 
 
 def test_what_cannot_be_released_is_refused_by_name(tmp_path: Path) -> None:
