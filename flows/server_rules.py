@@ -69,6 +69,8 @@ def fault_of_deployment(content: Any) -> str:
         return "the entrypoint is none of tomeflow's flows"
     if steps and not (isinstance(steps, list) and all(_is_harmless(step) for step in steps)):
         return "pull_steps would run before the flow"
+    if content.get("job_variables"):
+        return "job_variables say how runs are started, which the work pool alone does"
     return "storage_document_id would fetch other code" if content.get("storage_document_id") else ""
 
 
