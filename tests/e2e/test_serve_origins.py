@@ -32,28 +32,28 @@ REBOUND = "rebound.example"
 
 ATTACK = """<!doctype html><meta charset=utf-8><title>under way</title><script>
 (async () => {
-  const server = SERVER, log = [];
+  const server = SERVER, deployment = DEPLOYMENT, made = MADE, log = [];
   const attempt = async (name, action) => {
     try { log.push([name, await action()]); } catch (error) { log.push([name, 'ERR ' + error]); }
   };
   const json = (path, body, more = {}) => fetch(server + path, {
     method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body), ...more});
   const run = id => ({state: {type: 'SCHEDULED'}, parameters: {source: '/none.pdf'}, enforce_parameter_schema: false,
-                      job_variables: {command: 'touch ' + MADE}});
+                      job_variables: {command: 'touch ' + made}});
   await attempt('list', async () => await (await json('/api/deployments/filter', {})).text());
   await attempt('read', async () => await (
       await fetch(server + '/api/deployments/name/digitize-document/digitize')).text());
-  await attempt('run', async () => await (await json(`/api/deployments/${DEPLOYMENT}/create_flow_run`, run())).text());
+  await attempt('run', async () => await (await json(`/api/deployments/${deployment}/create_flow_run`, run())).text());
   // No preflight is asked for these: they arrive, and only the answer would be hidden.
   for (const type of ['text/plain', 'application/x-www-form-urlencoded'])
     await attempt('simple ' + type, async () => (await fetch(
-      server + `/api/deployments/${DEPLOYMENT}/create_flow_run`,
+      server + `/api/deployments/${deployment}/create_flow_run`,
       {method: 'POST', mode: 'no-cors', headers: {'Content-Type': type}, body: JSON.stringify(run())})).type);
   await attempt('no type', async () => (await fetch(
-      server + `/api/deployments/${DEPLOYMENT}/create_flow_run`,
+      server + `/api/deployments/${deployment}/create_flow_run`,
       {method: 'POST', mode: 'no-cors', body: new Blob([JSON.stringify(run())])})).type);
   await attempt('beacon', async () => navigator.sendBeacon(
-      server + `/api/deployments/${DEPLOYMENT}/create_flow_run`, new Blob([JSON.stringify(run())])));
+      server + `/api/deployments/${deployment}/create_flow_run`, new Blob([JSON.stringify(run())])));
   await attempt('socket', () => new Promise(resolve => {
     const socket = new WebSocket(server.replace('http', 'ws') + '/api/events/out');
     socket.onopen = () => resolve('open'); socket.onerror = () => resolve('refused');
@@ -126,7 +126,7 @@ def attack(served: Served) -> Iterator[Callable[[str], str]]:
     def place(server: str) -> str:
         for name, value in {
             "SERVER": json.dumps(server),
-            "DEPLOYMENT": json.dumps(served.deployment()["id"]).strip('"'),
+            "DEPLOYMENT": json.dumps(served.deployment()["id"]),
             "MADE": json.dumps(str(served.folder / "made")),
         }.items():
             _Attack.page = (_Attack.page if name != "SERVER" else ATTACK).replace(name, value)
@@ -287,7 +287,7 @@ def test_a_pool_of_an_older_version_is_corrected_and_its_limit_stays(served: Ser
     served.ask("/work_pools/tomeflow", {"concurrency_limit": 3}, "PATCH")
     with closing(sqlite3.connect(served.home / "prefect.db", timeout=60)) as database, database:
         database.execute("UPDATE work_pool SET base_job_template = ?", [json.dumps(FREE_COMMAND)])
-        database.execute("UPDATE deployment SET job_variables = ?", [json.dumps({"command": "touch made"})])
+        database.execute("UPDATE deployment SET infra_overrides = ?", [json.dumps({"command": "touch made"})])
     assert "command" in served.ask("/work_pools/tomeflow")["base_job_template"]["variables"]["properties"]
     again = [sys.executable, "-m", "flows.registration", str(served.output), str(served.folder)]
     environment = {**served.environment, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(served.home)}
