@@ -190,8 +190,10 @@ def _refuse_an_open_door(host: str, auth: str | None) -> None:
     Raises:
         ConfigError: as said, or what is set is no user and password.
     """
-    if auth is not None and not all(auth.partition(":")):
-        raise ConfigError(f"{SERVER_AUTH_NAME} must be user:password, with something on both sides of the colon.")
+    if auth is not None and not (auth.isascii() and auth.isprintable() and all(auth.partition(":"))):
+        raise ConfigError(  # Prefect compares nothing else
+            f"{SERVER_AUTH_NAME} must be user:password in ASCII, with something on both sides of the colon."
+        )
     if auth is None and host not in LOOPBACK_HOSTS:
         raise ConfigError(
             f"--host {host} would let everybody in who can reach this machine: set {SERVER_AUTH_NAME}=user:password "

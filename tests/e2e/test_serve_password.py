@@ -23,7 +23,7 @@ from flows.sample import write_sample
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 
-USER, PASSWORD = "librarian", "s3cret:Käsebrot"
+USER, PASSWORD = "librarian", "s3cret: cheese & wine"
 AUTH = f"{USER}:{PASSWORD}"
 PAGE_TIMEOUT_MS = 120_000
 SOCKETS = (
@@ -176,7 +176,7 @@ def _answers(served: Served) -> bool:
         return False
 
 
-@pytest.mark.parametrize("auth", ["password-alone", ":password", "user:", ":"])
+@pytest.mark.parametrize("auth", ["password-alone", ":password", "user:", ":", "user:Käsebrot", "user:two\nlines"])
 def test_what_is_no_user_and_password_is_a_wrong_parameter(tmp_path: Path, auth: str) -> None:
     environment = {**os.environ, "PREFECT_SERVER_API_AUTH_STRING": auth}
     done = subprocess.run(command("serve", "-o", tmp_path / "out"), env=environment, capture_output=True, text=True)
