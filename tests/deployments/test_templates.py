@@ -80,3 +80,13 @@ def test_the_kubernetes_template_fills_every_placeholder() -> None:
     assert placeholders == set(template["variables"]["properties"])
     (container,) = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
     assert container["workingDir"] == "/data"
+
+
+def test_a_run_on_kubernetes_says_how_much_it_needs_and_nothing_of_what_is_started() -> None:
+    template = json.loads((TEMPLATES / "kubernetes" / "work-pool.json").read_text())
+    assert template["variables"]["additionalProperties"] is False
+    assert not set(template["variables"]["properties"]) & {"image", "command", "env", "namespace", "secret", "claim"}
+    assert "env" not in template["job_configuration"], "Prefect would merge into it what a run brings"
+    (container,) = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["python", "-m", FLOW_PROCESS]
+    assert container["env"] == []
