@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
+from unicodedata import category
 from uuid import UUID
 
 from prefect import get_client, tags
@@ -39,20 +40,32 @@ UPDATE_EVERY_S = 2.0
 TABLE_ROWS = 500
 DOUBTFUL_CONFIDENCE = 0.8
 
+_BREAKING = {"Cc", "Cs", "Zl", "Zp"}
+"""Unicode's general categories of characters that end a line, or are none."""
+_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that have a name shown in another order than it is written in."""
+# What ends code, and what ends a cell of a table even in code.
+_NO_CODE = str.maketrans({"`": "'", "|": "\N{BROKEN BAR}"})
+
 
 def run_name() -> str:
     """Return the name of the current run for people: the document's own name, and which pages."""
     parameters = flow_run.parameters
     pages = getattr(parameters.get("config"), "pages", None)
     name = PurePosixPath(str(parameters["source"]).rstrip("/")).name or str(parameters["source"])
-    return f"{name}, pages {pages}" if pages else name
+    return one_line(f"{name}, pages {pages}" if pages else name)
+
+
+def archive_run_name() -> str:
+    """Return the name of a run over an archive."""
+    return one_line(f"ingest {flow_run.parameters['prefix']}")
 
 
 def collection_run_name() -> str:
     """Return the name of a run over several documents: the first one's, and how many more there are."""
     first, *others = flow_run.parameters["sources"]
     name = PurePosixPath(str(first).rstrip("/")).name or str(first)
-    return f"{name} and {len(others)} more" if others else name
+    return one_line(f"{name} and {len(others)} more" if others else name)
 
 
 def is_watched() -> bool:
@@ -89,7 +102,7 @@ def show_result(
         return
     reasons = {page.page_number: "; ".join(page.reasons) for page in verdict.quarantined} if verdict else {}
     rows, left_out = _rows(pages, reasons)
-    what = f"{report.pages} pages of {document.uri}"
+    what = f"{report.pages} pages of {plain(document.uri)}"
     if left_out:
         what += f"; {left_out} that read well are not listed, see pages.jsonl"
     create_table_artifact(rows, key=f"{document.document_id}-pages", description=what)
@@ -108,7 +121,7 @@ class _Progress(logging.Handler):
         self._document_id = document.document_id
         self._done, self._total = 0, page_total
         self._sent = 0.0
-        what = f"{page_total} pages of {document.uri}"
+        what = f"{page_total} pages of {plain(document.uri)}"
         self._id = cast(UUID, create_progress_artifact(0.0, key=f"{document.document_id}-progress", description=what))
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -162,7 +175,7 @@ def _row(page: PageResult, reasons: str | None) -> dict[str, Any]:
         "status": "quarantined" if reasons else str(page.status),
         "lines": len(page.lines),
         "confidence": None if page.confidence is None else round(page.confidence, 3),
-        "note": note,
+        "note": plain(note) if note else "",
     }
 
 
@@ -190,9 +203,17 @@ def _links(folder: str) -> list[str]:
     """Return a list of links to the published files, where the UI's own server shows them."""
     names = sorted(path.name for path in Path(folder).glob("*") if path.is_file())
     links = [(name, served_url(Path(folder) / name)) for name in names]
-    return [f"- [{name}]({url})" for name, url in links if url]
+    return [f"- [{plain(name)}]({url})" for name, url in links if url]
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` on one line, in the order in which it is written: characters that change that become U+FFFD.
+
+    For places that show a name as it is; the name of a file may hold all of them.
+    """
+    return "".join("\N{REPLACEMENT CHARACTER}" if category(c) in _BREAKING or c in _TURNING else c for c in text)
 
 
 def plain(text: str) -> str:
-    """Return ``text`` as code, so that a file name is never read as markup."""
-    return f"`{text.replace('`', ' ').replace('|', ' ')}`"
+    """Return ``text`` as code on one line, so that a file name is never read as markup, wherever it stands."""
+    return f"`{one_line(text).translate(_NO_CODE) or ' '}`"

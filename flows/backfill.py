@@ -32,6 +32,7 @@ from data_contracts.config import changed_reading, check_changes
 from data_contracts.errors import BatchFailed, ContractViolated, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport, PageStatus
 from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
+from flows.artifacts import one_line
 from flows.digitize import digitize_document
 from flows.outcome import ended
 from flows.plain_errors import log_known_errors_plainly
@@ -53,7 +54,7 @@ LAST_PAGE = 100_000
 def _run_name() -> str:
     parameters = flow_run.parameters
     pages = f", pages {parameters['pages']}" if parameters.get("pages") else ""
-    return f"backfill {parameters.get('document') or 'all documents'}{pages}"
+    return one_line(f"backfill {parameters.get('document') or 'all documents'}{pages}")
 
 
 @flow(name="backfill", flow_run_name=_run_name, validate_parameters=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -16,15 +15,18 @@ from typing import Any
 
 from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.deployments.runner import RunnerDeployment
-from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron
 from prefect.types.entrypoint import EntrypointType
 
+from data_contracts.errors import ConfigError
+
 WORK_POOL = "tomeflow"
+WORKER_TYPE = "process"
 FLOW_PROCESS = "flows.flow_process"
 
 
@@ -46,7 +48,7 @@ class FlowDeployment:
         flow: Flow[..., Any] = getattr(import_module(module), name)
         return flow
 
-    def deploy(self, client: SyncPrefectClient, output: str, working_folder: Path) -> None:
+    def deploy(self, client: SyncPrefectClient, output: str) -> None:
         """Create or renew the deployment; schedules, parameters and limit of runs stay as a person set them."""
         flow = self.flow()
         before = self._before(client, flow.name)
@@ -60,10 +62,7 @@ class FlowDeployment:
             description=self.description,
             tags=list(self.tags),
             work_pool_name=WORK_POOL,
-            job_variables={
-                "command": shlex.join([sys.executable, "-m", FLOW_PROCESS]),
-                "working_dir": str(working_folder),
-            },
+            job_variables={},  # of an older version: the command; the pool says it now
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
         deployment.apply(schedules=[] if before else None)  # empty: leave them as they are
@@ -112,9 +111,43 @@ DEPLOYMENTS = (
 )
 
 
+def job_template(working_folder: Path) -> dict[str, Any]:
+    """Return how a worker starts a run: always the same, nothing of it left to whoever asks for the run.
+
+    No ``env`` here: Prefect would merge into it what a run brings, though no variable is declared.
+    """
+    return {
+        "job_configuration": {
+            # On the search path, where every worker of ours has its own python first: further machines may have it
+            # elsewhere.
+            "command": shlex.join([Path(sys.executable).name, "-m", FLOW_PROCESS]),
+            "working_dir": str(working_folder),
+            "stream_output": True,
+        },
+        "variables": {"type": "object", "properties": {}, "additionalProperties": False},
+    }
+
+
+def create_work_pool(client: SyncPrefectClient, working_folder: Path) -> None:
+    """Create the work pool, or have its runs started as this version does; its limit stays as a person set it.
+
+    Raises:
+        ConfigError: there is one by that name for another type of worker.
+    """
+    template = job_template(working_folder)
+    try:
+        pool = client.read_work_pool(WORK_POOL)
+    except ObjectNotFound:
+        client.create_work_pool(WorkPoolCreate(name=WORK_POOL, type=WORKER_TYPE, base_job_template=template))
+        return
+    if pool.type != WORKER_TYPE:
+        raise ConfigError(f"the work pool {WORK_POOL} is of type {pool.type}, not {WORKER_TYPE}: delete it in the UI.")
+    if pool.base_job_template != template:
+        client.update_work_pool(WORK_POOL, WorkPoolUpdate(base_job_template=template))
+
+
 def deploy_all(client: SyncPrefectClient, output: str, working_folder: Path) -> None:
     """Create or renew the work pool and every deployment; relative sources start at ``working_folder``."""
-    with suppress(ObjectAlreadyExists):
-        client.create_work_pool(WorkPoolCreate(name=WORK_POOL, type="process"))
+    create_work_pool(client, working_folder)
     for deployment in DEPLOYMENTS:
-        deployment.deploy(client, output, working_folder)
+        deployment.deploy(client, output)

@@ -20,6 +20,7 @@ from data_contracts.document import shown_name
 from data_contracts.errors import ContractViolated, NotADocument, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport
 from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
+from flows.artifacts import archive_run_name
 from flows.digitize import DEFAULT_CONFIG, DOCUMENTS_AT_ONCE, digitize_document, side_by_side
 from flows.outcome import archive_ended
 from flows.plain_errors import log_known_errors_plainly
@@ -36,7 +37,7 @@ MAX_ATTEMPTS = 3
 """At a document whose failure may pass. Whoever wants more says so (``retry_failed``)."""
 
 
-@flow(name="ingest-archive", flow_run_name="ingest {prefix}", validate_parameters=True)
+@flow(name="ingest-archive", flow_run_name=archive_run_name, validate_parameters=True)
 def ingest_archive(
     prefix: str,
     output: str = "out",

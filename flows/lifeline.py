@@ -25,8 +25,11 @@ def end_with_parent() -> None:
 
 
 def child_environment() -> dict[str, str]:
-    """Return this process's environment for a child that runs under a lifeline."""
-    return {**os.environ, "PATH": search_path(), PARENT_PID_NAME: str(os.getpid())}
+    """Return this process's environment for a child that runs under a lifeline.
+
+    With the safe path: the folder in which it works is one of scans, and a file in it must not pass for a module.
+    """
+    return {**os.environ, "PATH": search_path(), "PYTHONSAFEPATH": "1", PARENT_PID_NAME: str(os.getpid())}
 
 
 def _watch(parent: int) -> None:

@@ -86,8 +86,8 @@ def _archive_page(
         f"| {report.published} | {report.unchanged} | {report.failed} | {report.not_a_document} | {len(report.gone)} |",
     ]
     again = f"tomeflow ingest {quote(report.prefix)} -o {quote(output)} --retry-failed"
-    lines += _list("Failed", failed, f"One that changes is read again by itself; all of them: `{again}`.")
-    mended = f"`tomeflow backfill -o {quote(output)}`, or `tomeflow release`."
+    lines += _list("Failed", failed, f"One that changes is read again by itself; all of them: {plain(again)}.")
+    mended = f"{plain(f'tomeflow backfill -o {quote(output)}')}, or `tomeflow release`."
     lines += _list("Published, but not whole", partial, mended)
     if report.gone:
         lines += ["", "## Gone", "", "What was published of them stays.", ""]

@@ -16,14 +16,24 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 
-from data_contracts.errors import OutOfMemory, TomeflowError
+from data_contracts.errors import ConfigError, OutOfMemory, TomeflowError
 from data_contracts.process_memory import is_out_of_memory, memory_bound
 from flows.lifeline import child_environment
 from flows.prefect_database import ready_database
+from flows.settings import (
+    CLIENT_AUTH_NAME,
+    LISTENING_HOST_NAME,
+    SERVER_AUTH_NAME,
+    authorization,
+    bracketed,
+    say_auth,
+    told_auth,
+)
 from tasks import storage
 
 START_TIMEOUT_S = 120.0
@@ -71,6 +81,8 @@ def prefect_api(work_folder: Path, api_url: str | None) -> Iterator[str]:
     home = (work_folder / "prefect").resolve()
     storage.open_local(log_file(home), "ab").close()  # where nothing can be written is told before anything starts
     if served := served_api(home):
+        say_auth(told_auth())
+        _refuse_unknown_password(served)
         os.environ["PREFECT_API_URL"] = served
         try:
             yield served
@@ -149,10 +161,14 @@ def start_server(home: Path, host: str, port: int, environment: dict[str, str]) 
     with storage.storage_errors(str(log_path), "write"), storage.open_local(log_path, "ab") as log:
         log.write(f"{_LOG_HEAD}{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode())
     listen = ["--host", host, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    # For pages of others the guard answers nothing; Prefect would tell every browser that they may.
+    own = {LISTENING_HOST_NAME: host, "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://{bracketed(host)}:{port}"}
+    inherited = child_environment()
+    inherited.pop(SERVER_AUTH_NAME, None)  # whose server takes a password says so
     with log_path.open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "flows.lifeline", "uvicorn", *listen, "--factory", "flows.server_app:create_app"],
-            env={**child_environment(), "PREFECT_HOME": str(home), **environment},
+            env={**inherited, "PREFECT_HOME": str(home), **own, **environment},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -171,8 +187,7 @@ def wait_until_healthy(server: subprocess.Popen[bytes], url: str, log_path: Path
         if server.poll() is not None:
             raise _ended(server, log_path, "while it started")
         try:
-            with urllib.request.urlopen(f"{url}/health", timeout=5):
-                return
+            return _ask_for_health(url)
         except (urllib.error.URLError, OSError):
             time.sleep(POLL_S)
     raise ServerUnavailable(
@@ -192,6 +207,25 @@ def _ended(server: subprocess.Popen[bytes], log_path: Path, when: str) -> Tomefl
 def _written(log_path: Path) -> list[str]:
     """Return what the server that was started last has written."""
     return log_path.read_text(encoding="utf-8", errors="replace").rpartition(_LOG_HEAD)[2].splitlines()[1:]
+
+
+def _ask_for_health(url: str) -> None:
+    """Return if the server at ``url`` answers; says the password of this process, if there is one."""
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/health", headers=authorization()), timeout=5):
+        pass
+
+
+def _refuse_unknown_password(served: str) -> None:
+    """Refuse to go on where ``tomeflow serve`` has a password that this process was not told."""
+    with suppress(OSError):  # any other trouble is told where it is met
+        try:
+            _ask_for_health(served)
+        except urllib.error.HTTPError as error:
+            if error.code == HTTPStatus.UNAUTHORIZED:
+                raise ConfigError(
+                    f"the server at {served} asks for a password: set {CLIENT_AUTH_NAME} to the user:password that "
+                    "tomeflow serve was started with."
+                ) from None
 
 
 def _last_words(log_path: Path) -> str:

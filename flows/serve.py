@@ -25,7 +25,17 @@ from data_contracts.errors import ConfigError
 from flows.lifeline import child_environment
 from flows.prefect_server import ServerUnavailable, log_file, serve_lock, start_ready_server, stop_server
 from flows.running_marks import interrupted_runs
-from flows.settings import MARKS_FOLDER_NAME, SERVED_OUTPUT_NAME, Settings, is_remote, read_settings
+from flows.settings import (
+    CLIENT_AUTH_NAME,
+    LOOPBACK_HOSTS,
+    MARKS_FOLDER_NAME,
+    SERVED_OUTPUT_NAME,
+    SERVER_AUTH_NAME,
+    Settings,
+    bracketed,
+    read_settings,
+    say_auth,
+)
 from tasks import storage
 
 WATCH_S = 1.0
@@ -35,7 +45,7 @@ RESTART_PAUSE_S = 5.0
 END_TIMEOUT_S = 10.0
 MOST_LOG_BYTES = 20_000_000
 
-_LOCAL_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _SERVER = {
     "PREFECT_SERVER_UI_API_URL": "/api",  # else the pages look for their server on port 4200, whatever --port says
 }
@@ -51,18 +61,20 @@ class Served:
 
     def __init__(self, settings: Settings, host: str, port: int, at_once: int) -> None:
         """Start nothing yet. ``at_once``: documents that this machine digitizes side by side."""
-        self.ui_url = f"http://{_LOCAL_HOSTS.get(host, host)}:{port}"
+        self.ui_url = f"http://{bracketed(_EVERY_ADDRESS.get(host, host))}:{port}"
         self._output = settings.absolute_output
         self._home = settings.prefect_home
         self._marks = self._home / "running"
         self._host, self._port, self._at_once = host, port, at_once
+        self._auth = settings.server_auth
         self._environment = {
             "PREFECT_HOME": str(self._home),
             "PREFECT_API_URL": f"{self.ui_url}/api",
             MARKS_FOLDER_NAME: str(self._marks),
+            SERVED_OUTPUT_NAME: self._output,
         }
-        if not is_remote(self._output):
-            self._environment[SERVED_OUTPUT_NAME] = self._output
+        if self._auth:
+            self._environment[CLIENT_AUTH_NAME] = self._auth
         self._server: subprocess.Popen[bytes] | None = None
         self._worker: subprocess.Popen[bytes] | None = None
 
@@ -108,6 +120,8 @@ class Served:
     def _start_server(self) -> None:
         _shorten(log_file(self._home))
         ours = {**self._environment, **_SERVER, "PREFECT_UI_STATIC_DIRECTORY": str(self._home / "ui")}
+        if self._auth:
+            ours[SERVER_AUTH_NAME] = self._auth
         self._server = start_ready_server(self._home, self._host, self._port, ours, f"{self.ui_url}/api")
 
     def _register(self) -> None:
@@ -169,6 +183,23 @@ def _refuse_taken_port(host: str, port: int) -> None:
             raise ConfigError(f"{host}:{port} cannot be used: {error.strerror}. Name another with --port.") from error
 
 
+def _refuse_an_open_door(host: str, auth: str | None) -> None:
+    """Refuse to listen to other machines without a password: whoever is answered may have documents read and written.
+
+    Raises:
+        ConfigError: as said, or what is set is no user and password.
+    """
+    if auth is not None and not (auth.isascii() and auth.isprintable() and all(auth.partition(":"))):
+        raise ConfigError(  # Prefect compares nothing else
+            f"{SERVER_AUTH_NAME} must be user:password in ASCII, with something on both sides of the colon."
+        )
+    if auth is None and host not in LOOPBACK_HOSTS:
+        raise ConfigError(
+            f"--host {host} would let everybody in who can reach this machine: set {SERVER_AUTH_NAME}=user:password "
+            "in the environment first, or leave --host at 127.0.0.1."
+        )
+
+
 def _end(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
@@ -181,6 +212,8 @@ def main(options: argparse.Namespace) -> int:
             f"PREFECT_API_URL is set to {settings.prefect_api_url}: that server is used already. Unset it to have one "
             "of tomeflow's own, or see deployments/README.md for how to work for that one."
         )
+    _refuse_an_open_door(options.host, settings.server_auth)
+    say_auth(settings.server_auth)
     served = Served(settings, options.host, options.port, options.at_once)
     signal.signal(signal.SIGTERM, _end)
     with _only_one(settings.prefect_home) as lock:

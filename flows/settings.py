@@ -6,18 +6,26 @@ AWS variables.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
+import socket
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
+
+from data_contracts.errors import ConfigError
 
 WORK_FOLDER_NAME = ".tomeflow"
 PARENT_PID_NAME = "TOMEFLOW_PARENT_PID"
 SERVED_OUTPUT_NAME = "TOMEFLOW_SERVED_OUTPUT"
 FILES_PATH = "tomeflow"
 MARKS_FOLDER_NAME = "TOMEFLOW_MARKS_FOLDER"
+LISTENING_HOST_NAME = "TOMEFLOW_LISTENING_HOST"
+SERVER_AUTH_NAME = "PREFECT_SERVER_API_AUTH_STRING"
+CLIENT_AUTH_NAME = "PREFECT_API_AUTH_STRING"
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 OUTPUT_DIGEST_CHARACTERS = 12
 
 HEARTBEAT_S = 30
@@ -47,6 +55,8 @@ class Settings:
     remote_work: Path
     given_prefect_home: Path | None
     webhook_url: str | None = field(repr=False)
+    server_auth: str | None = field(default=None, repr=False)
+    """``user:password`` of the server that ``tomeflow serve`` starts."""
 
     @property
     def checkpoints(self) -> str:
@@ -72,7 +82,7 @@ class Settings:
     @property
     def absolute_output(self) -> str:
         """The output for processes that work in another folder."""
-        return self.output if is_remote(self.output) else str(Path(self.output.removeprefix("file://")).resolve())
+        return self.output if is_remote(self.output) else _resolved(self.output)
 
 
 def is_remote(uri: str) -> bool:
@@ -81,13 +91,19 @@ def is_remote(uri: str) -> bool:
 
 
 def read_settings(output: str) -> Settings:
-    """Return the settings of this process for one output folder."""
+    """Return the settings of this process for one output folder.
+
+    Raises:
+        ConfigError: this process runs for ``tomeflow serve``, and ``output`` is another one than is served.
+    """
+    _refuse_another_output(output)
     return Settings(
         output=output,
         prefect_api_url=os.environ.get("PREFECT_API_URL"),
         remote_work=Path(os.environ.get("TOMEFLOW_WORK") or cache_folder()),
         given_prefect_home=_path("PREFECT_HOME"),
         webhook_url=os.environ.get("TOMEFLOW_WEBHOOK_URL"),
+        server_auth=os.environ.get(SERVER_AUTH_NAME) or None,
     )
 
 
@@ -100,6 +116,17 @@ def has_own_database() -> bool:
     """Return whether the user has named a database for Prefect's server, which then is theirs to look after."""
     names = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
     return any(os.environ.get(name) for name in names)
+
+
+def _refuse_another_output(output: str) -> None:
+    """Hold runs that are asked for over a network to one place to write to, whatever parameters they bring."""
+    served = os.environ.get(SERVED_OUTPUT_NAME)
+    if served and _resolved(output) != _resolved(served):
+        raise ConfigError(f"output {output!r}: runs of this server write to {served} only. Leave output as it is.")
+
+
+def _resolved(output: str) -> str:
+    return output.rstrip("/") if is_remote(output) else str(Path(output.removeprefix("file://")).resolve())
 
 
 def _path(name: str) -> Path | None:
@@ -125,8 +152,10 @@ def marks_folder() -> Path | None:
 
 def served_folders() -> dict[str, Path]:
     """Return name -> folder of what ``tomeflow serve`` shows in the browser; nothing elsewhere."""
-    output = _path(SERVED_OUTPUT_NAME)
-    return {"files": output, "quarantine": output / WORK_FOLDER_NAME / "quarantine"} if output else {}
+    output = os.environ.get(SERVED_OUTPUT_NAME)
+    if not output or is_remote(output):
+        return {}
+    return {"files": Path(output), "quarantine": Path(output) / WORK_FOLDER_NAME / "quarantine"}
 
 
 def served_url(path: Path) -> str | None:
@@ -140,6 +169,42 @@ def served_url(path: Path) -> str | None:
 
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
+
+
+def listens_to_this_machine_alone() -> bool:
+    """Return whether the server that this process is listens to this machine only."""
+    return os.environ.get(LISTENING_HOST_NAME, LOOPBACK_HOSTS[0]) in LOOPBACK_HOSTS
+
+
+def server_names() -> frozenset[str]:
+    """Return the host names, in lower case, under which the server that this process is may be asked."""
+    names = {*LOOPBACK_HOSTS, *os.environ.get("TOMEFLOW_SERVE_NAMES", "").split(",")}
+    if not listens_to_this_machine_alone():
+        names |= {os.environ[LISTENING_HOST_NAME], socket.gethostname()}
+    return frozenset(bracketed(name.strip().lower()) for name in names if name.strip())
+
+
+def told_auth() -> str | None:
+    """Return the ``user:password`` that this process was told to say to servers, or to start one with."""
+    return os.environ.get(CLIENT_AUTH_NAME) or os.environ.get(SERVER_AUTH_NAME) or None
+
+
+def say_auth(auth: str | None) -> None:
+    """Have this process say ``auth`` to servers; None: nothing."""
+    os.environ.pop(CLIENT_AUTH_NAME, None)
+    if auth:
+        os.environ[CLIENT_AUTH_NAME] = auth
+
+
+def authorization() -> dict[str, str]:
+    """Return the header with which this process names itself to a server; none if it has no password to say."""
+    auth = os.environ.get(CLIENT_AUTH_NAME)
+    return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"} if auth else {}
+
+
+def bracketed(host: str) -> str:
+    """Return a host as it stands in a URL."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def cluster_address(runner: str) -> str | None:

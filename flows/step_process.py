@@ -106,7 +106,7 @@ class _Child:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", STEPS_MODULE, str(theirs.fileno())],
+                [sys.executable, "-P", "-m", STEPS_MODULE, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env={**FLAT_MEMORY, **os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
                 stdin=subprocess.DEVNULL,

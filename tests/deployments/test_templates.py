@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prefect.flows import load_flow_from_entrypoint
 
-from flows.deployments import DEPLOYMENTS, FLOW_PROCESS, WORK_POOL
+from flows.deployments import DEPLOYMENTS, FLOW_PROCESS, WORK_POOL, job_template
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = ROOT / "deployments"
@@ -35,7 +35,7 @@ def test_prefect_yaml_offers_what_serve_offers(prefect_yaml: dict[str, Any]) -> 
         assert entry["enforce_parameter_schema"] is True
         assert entry["parameters"] == deployment.parameters
         assert entry["work_pool"]["name"] == WORK_POOL
-        assert entry["work_pool"]["job_variables"]["command"] == f"python -m {FLOW_PROCESS}"
+        assert entry["work_pool"]["job_variables"] == {}
         schedules = [(s["cron"], s["timezone"], s["active"]) for s in entry["schedules"]]
         assert schedules == ([(deployment.cron, deployment.timezone, False)] if deployment.cron else [])
 
@@ -43,6 +43,13 @@ def test_prefect_yaml_offers_what_serve_offers(prefect_yaml: dict[str, Any]) -> 
 def test_every_entrypoint_is_a_flow_that_loads(prefect_yaml: dict[str, Any]) -> None:
     for entry in prefect_yaml["deployments"]:
         assert load_flow_from_entrypoint(entry["entrypoint"]).parameters.properties
+
+
+def test_the_template_for_a_pool_of_your_own_is_the_one_that_serve_gives_its_pool() -> None:
+    template = json.loads((TEMPLATES / "work-pool.json").read_text())
+    ours = job_template(Path(template["job_configuration"]["working_dir"]))
+    ours["job_configuration"]["command"] = f"python -m {FLOW_PROCESS}"  # whatever this python is called
+    assert template == ours
 
 
 def test_prefect_yaml_names_the_pinned_version(prefect_yaml: dict[str, Any]) -> None:
@@ -63,6 +70,7 @@ def test_the_image_has_every_package_and_no_other_python() -> None:
 def test_compose_publishes_the_ui_to_this_machine_alone() -> None:
     (service,) = yaml.safe_load((TEMPLATES / "compose.yaml").read_text())["services"].values()
     assert service["ports"] == ["127.0.0.1:4200:4200"]
+    assert service["environment"]["PREFECT_SERVER_API_AUTH_STRING"].startswith("${PREFECT_SERVER_API_AUTH_STRING:?")
     assert (TEMPLATES / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
 
 
@@ -72,3 +80,13 @@ def test_the_kubernetes_template_fills_every_placeholder() -> None:
     assert placeholders == set(template["variables"]["properties"])
     (container,) = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
     assert container["workingDir"] == "/data"
+
+
+def test_a_run_on_kubernetes_says_how_much_it_needs_and_nothing_of_what_is_started() -> None:
+    template = json.loads((TEMPLATES / "kubernetes" / "work-pool.json").read_text())
+    assert template["variables"]["additionalProperties"] is False
+    assert not set(template["variables"]["properties"]) & {"image", "command", "env", "namespace", "secret", "claim"}
+    assert "env" not in template["job_configuration"], "Prefect would merge into it what a run brings"
+    (container,) = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["python", "-m", FLOW_PROCESS]
+    assert container["env"] == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,28 @@ def test_a_disk_that_is_full_before_is_told_before_a_server_is_started(tmp_path:
         prefect_api(tmp_path, None),
     ):
         pass
+
+
+def test_the_server_of_a_run_answers_no_page_of_others_and_needs_no_password_of_a_lasting_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "user:password")  # for `tomeflow serve`, which is not there
+    with prefect_api(tmp_path, None) as url:
+        assert _status(f"{url}/health") == 200
+        assert _status(f"{url}/flows/filter", b"{}", Origin=url.removesuffix("/api")) == 200
+        for headers in (
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+            {"Host": "evil.example"},
+            {"Sec-Fetch-Site": "cross-site"},
+        ):
+            assert _status(f"{url}/flows/filter", b"{}", **headers) == 403
+
+
+def _status(url: str, body: bytes | None = None, **headers: str) -> int:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json", **headers})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code

@@ -10,6 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ class Served:
         )
         # Not activated, as `make test` and cron run it: `python` on the path is another one, or none.
         self.environment = {**inherited, **environment, "PYTHONPATH": path, "PATH": os.defpath}
+        self.auth = environment.get("PREFECT_SERVER_API_AUTH_STRING")
         self.process: subprocess.Popen[str] | None = None
         self.log = folder / "serve.log"
 
@@ -127,9 +129,8 @@ class Served:
     def ask(self, path: str, body: object = None, method: str | None = None) -> Any:
         """One request to the server's API; as of Prefect's own clients, another if the database was busy (503)."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"{self.url}/api{path}", data, {"Content-Type": "application/json"}, method=method
-        )
+        headers = {"Content-Type": "application/json", **self.authorization()}
+        request = urllib.request.Request(f"{self.url}/api{path}", data, headers, method=method)
         for pause_s in (1, 2, 4, 8, None):
             try:
                 with urllib.request.urlopen(request, timeout=60) as answer:
@@ -141,10 +142,14 @@ class Served:
                 time.sleep(pause_s)
         return None
 
-    def refusal(self, path: str, body: object) -> tuple[int, str]:
+    def authorization(self) -> dict[str, str]:
+        """The header with the password, if there is one."""
+        return {"Authorization": f"Basic {b64encode(self.auth.encode()).decode()}"} if self.auth else {}
+
+    def refusal(self, path: str, body: object = None, method: str | None = None) -> tuple[int, str]:
         """The status and the reason of a request that must be refused."""
         try:
-            self.ask(path, body)
+            self.ask(path, body, method)
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
         raise AssertionError(f"{body} was accepted")
