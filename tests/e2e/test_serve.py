@@ -203,7 +203,7 @@ def test_no_process_asked_for_any_name_but_this_machine(served: Served) -> None:
 
 def test_an_ordinary_end_leaves_no_process_and_exit_code_0(served: Served) -> None:
     source = write_sample(served.folder / "cut_off.pdf", PAGES, seed=6)
-    run_id = served.start_run(source=str(source), config={"chunk_pages": 1})
+    run_id = served.start_run(source=str(source), output=str(served.output), config={"chunk_pages": 1})
     until(lambda: served.processes("flows.steps"), 300, lambda: served.story(run_id))
     assert served.terminate() == 0
     left = served.processes()
