@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.readings import text_line, text_page
 
@@ -158,6 +158,7 @@ def test_whatever_one_number_is_read_as_it_is_a_warning_at_its_page(at: int, val
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 9)), min_size=22, max_size=22))
+@settings(max_examples=20)
 def test_numbers_misread_here_and_there_accuse_no_page(digits: list[tuple[int, int]]) -> None:
     numbers = list(range(1, 101))
     for place, (at, digit) in zip(range(10, 98, 4), digits, strict=True):
