@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from data_contracts.config import RenderConfig
 from data_contracts.errors import RenderFailed, TomeflowError, page_context
@@ -44,8 +44,17 @@ if TYPE_CHECKING:
 
     from models.sr_swa.protocol import PageImage
 
+    Look = tuple[npt.NDArray[np.uint8], float]
+
 REOPEN_AFTER_PAGES = 32
 """MuPDF keeps what it parsed of a document until it is closed."""
+
+
+class Seen(NamedTuple):
+    """A look at a page on which nothing was read: its resolution, and whether it is of one colour throughout."""
+
+    dpi: float
+    is_of_one_colour: bool
 
 
 class PageSource:
@@ -86,9 +95,9 @@ class PageSource:
         Raises:
             RenderFailed: the page is damaged or too large; the other pages are not affected.
         """
-        image = self._rendered(page_number, None)
-        assert image is not None, "the first look shows more than none"
-        return image
+        looked = self.pixels(page_number)
+        assert looked is not None, "the first look shows more than none"
+        return _page_image(page_number, looked)
 
     def look_closer(self, seen: PageImage) -> PageImage | None:
         """Return the page of ``seen``, on which nothing was read, finer; None where it has no more to show.
@@ -96,10 +105,14 @@ class PageSource:
         Raises:
             RenderFailed: it has, and the largest picture that is allowed is too coarse for text.
         """
-        return self._rendered(seen.page_number, seen)
+        looked = self.pixels(seen.page_number, Seen(seen.dpi, _is_of_one_colour(seen.pixels)))
+        return looked and _page_image(seen.page_number, looked)
 
-    def _rendered(self, page_number: int, seen: PageImage | None) -> PageImage | None:
-        """Return a page as it is first looked at, or finer than ``seen``; None where that would show no more."""
+    def pixels(self, page_number: int, seen: Seen | None = None) -> Look | None:
+        """Return a page as it is first looked at, or finer than ``seen``; None where that would show no more.
+
+        For a process that has no model; raises as ``render`` and ``look_closer`` do.
+        """
         with page_context(page_number=page_number), self._one_at_a_time:
             try:
                 return (self._pdf_page if self._kind == "pdf" else self._image_page)(page_number, seen)
@@ -113,7 +126,7 @@ class PageSource:
                     "(qpdf damaged.pdf repaired.pdf) or get it again, or leave the page out with --pages."
                 ) from error
 
-    def _pdf_page(self, page_number: int, seen: PageImage | None) -> PageImage | None:
+    def _pdf_page(self, page_number: int, seen: Seen | None) -> Look | None:
         with mupdf() as pymupdf:
             if self._document is None or self._rendered_pages >= REOPEN_AFTER_PAGES:
                 self._close_document()
@@ -131,11 +144,9 @@ class PageSource:
             lost = "" if _is_empty(self._document, page) else pymupdf.TOOLS.mupdf_warnings()
         if lost and _is_of_one_colour(pixels):
             raise ValueError(f"it comes out empty, and parts of it cannot be read: {lost.splitlines()[0]}")
-        return _page_image(page_number, pixels, dpi)
+        return pixels, dpi
 
-    def _dpi(
-        self, own_dpi: float, finest_dpi: float, size_pt: tuple[float, float], seen: PageImage | None
-    ) -> float | None:
+    def _dpi(self, own_dpi: float, finest_dpi: float, size_pt: tuple[float, float], seen: Seen | None) -> float | None:
         """Return the resolution for a page of ``size_pt``; None where it would show no more than ``seen`` does.
 
         Raises:
@@ -148,7 +159,7 @@ class PageSource:
         if capped(wanted, *size_pt, limit) > CLOSER_RATIO * seen.dpi:
             return capped(wanted, *size_pt, limit)
         is_held_back = wanted > CLOSER_RATIO * seen.dpi and seen.dpi < LEGIBLE_DPI
-        if is_held_back and not _is_of_one_colour(seen.pixels):
+        if is_held_back and not seen.is_of_one_colour:
             raise RenderFailed(
                 f"at {limit:g} megapixels it has {seen.dpi:.0f} dpi, at which no text can be made out. Raise "
                 "max_page_megapixels, or cut it into smaller pages."
@@ -162,7 +173,7 @@ class PageSource:
                 pymupdf.TOOLS.store_shrink(100)
         self._document = None
 
-    def _image_page(self, page_number: int, seen: PageImage | None) -> PageImage | None:
+    def _image_page(self, page_number: int, seen: Seen | None) -> Look | None:
         import numpy as np
 
         self._frames = self._frames or frames_of(self._path)
@@ -176,7 +187,7 @@ class PageSource:
         if dpi != own_dpi:
             scaled = (_whole_pixels(size_pt[0], dpi), _whole_pixels(size_pt[1], dpi))
             shown = eight_bits(shown).resize(scaled, reducing_gap=3.0)
-        return _page_image(page_number, np.array(eight_bits(shown).convert("RGB")), dpi)
+        return np.array(eight_bits(shown).convert("RGB")), dpi
 
     def _frame(self, frame: Frame) -> Image:
         """Return the image at ``frame``; the file stays open, since finding frame n of a TIFF means walking n."""
@@ -189,10 +200,10 @@ class PageSource:
         return self._image
 
 
-def _page_image(page_number: int, pixels: npt.NDArray[np.uint8], dpi: float) -> PageImage:
+def _page_image(page_number: int, look: Look) -> PageImage:
     from models.sr_swa.protocol import PageImage
 
-    return PageImage(page_number=page_number, pixels=pixels, dpi=dpi)
+    return PageImage(page_number=page_number, pixels=look[0], dpi=look[1])
 
 
 def _pdf_pixels(pymupdf: Any, page: Any, dpi: float) -> npt.NDArray[np.uint8]:
