@@ -106,7 +106,7 @@ class PageSource:
             RenderFailed: it has, and the largest picture that is allowed is too coarse for text.
         """
         looked = self.pixels(seen.page_number, Seen(seen.dpi, _is_of_one_colour(seen.pixels)))
-        return looked and _page_image(seen.page_number, looked)
+        return None if looked is None else _page_image(seen.page_number, looked)
 
     def pixels(self, page_number: int, seen: Seen | None = None) -> Look | None:
         """Return a page as it is first looked at, or finer than ``seen``; None where that would show no more.
