@@ -51,7 +51,7 @@ Rendered: TypeAlias = "tuple[npt.NDArray[np.uint8], float]"
 
 
 class Seen(NamedTuple):
-    """What is known of a page that was looked at already."""
+    """A look at a page on which nothing was read: its resolution, and whether it is of one colour throughout."""
 
     dpi: float
     is_of_one_colour: bool

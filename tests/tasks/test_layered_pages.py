@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
+from pikepdf import Name
+from PIL import Image
 from support.layered_pdfs import DPI, LAYERED, LayeredPage, layered_pdf
+from support.printed import PROSE, print_page
 from support.sources import scan
 
-from data_contracts.config import RenderConfig
+from data_contracts.config import CompactConfig, RenderConfig
 from data_contracts.errors import RenderFailed
+from models.compact.reader import CompactModel
+from tasks.encode import encode_pages
 from tasks.render import PageSource
 
 MEAN_DIFFERENCE = 12
@@ -104,3 +111,43 @@ def test_a_page_too_large_to_be_legible_fails_unless_it_is_empty(tmp_path, bar_p
                 pages.look_closer(seen)
         else:
             assert pages.look_closer(seen) is None
+
+
+@pytest.fixture(scope="module")
+def model() -> CompactModel:
+    return CompactModel(CompactConfig(second_look=False, decoder=False))
+
+
+def words_of(model, path, kind):
+    with PageSource(path, kind, RenderConfig()) as pages:
+        (page,) = encode_pages(pages.render, (1,), model, look_closer=pages.look_closer)
+    return model.draft_text(page).split()
+
+
+@pytest.mark.parametrize("name", ["one pixel: soft mask", "foreground of one twelfth", "strips over paper"])
+def test_print_in_layers_is_read(tmp_path, model, name):
+    text = Image.fromarray(print_page(PROSE[:2], dpi=DPI)[:200])
+    assert words_of(model, layered_pdf(tmp_path / "page.pdf", name, text), "pdf") == " ".join(PROSE[:2]).split()
+
+
+def test_a_line_that_only_a_second_look_shows_is_read(tmp_path, model):
+    page = LayeredPage(Image.fromarray(print_page(PROSE[:1], dpi=300)[:250]))
+    width, height = (side * 72 / 300 for side in page.printed.size)
+    line = page.image(page.printed.tobytes(), page.printed.size, ColorSpace=Name.DeviceGray)
+    page.width, page.height = width * 4, height * 40
+    page.draw(f"{page.everywhere} /Paper Do", Paper=page.colour((100, 100), 255))
+    page.draw(f"{width} 0 0 {height} 100 400 cm /Line Do", Line=line)
+    with PageSource(page.save(tmp_path / "page.pdf"), "pdf", RenderConfig()) as pages:
+        assert pages.render(1).dpi < 70
+    assert words_of(model, tmp_path / "page.pdf", "pdf") == PROSE[0].split()
+
+
+def test_inks_without_adobes_marker_are_read(tmp_path, model):
+    red, green, blue = Image.fromarray(print_page(PROSE[:2], dpi=DPI)[:200]).split()
+    file = io.BytesIO()  # Pillow writes inks inverted: light becomes ink
+    Image.merge("CMYK", (red, green, blue, Image.new("L", red.size, 255))).save(file, "JPEG", quality=95)
+    data = file.getvalue()
+    start = data.index(b"\xff\xee")
+    end = start + 2 + int.from_bytes(data[start + 2 : start + 4], "big")
+    (tmp_path / "page.jpg").write_bytes(data[:start] + data[end:])
+    assert words_of(model, tmp_path / "page.jpg", "image") == " ".join(PROSE[:2]).split()
