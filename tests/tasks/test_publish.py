@@ -89,7 +89,9 @@ def test_two_runs_differ_in_the_run_alone(book, tmp_path):
 def test_pages_that_keep_their_own_text_are_named(tmp_path):
     book = fetch_document(str(drawn_pdf(tmp_path / "drawn.pdf", ["printed words", "more of them"])), tmp_path / "spool")
     manifest = publish(book, tmp_path / "out", [text_page(["printed w0rds"], 1), blank_page(2)])
-    assert manifest["pages_with_own_text"] == [1]
+    assert manifest["pages_with_own_text"] == [1, 2], "a page that shows nothing to read keeps what it has, too"
+    assert manifest["text_layers"] == {"kept": [1, 2]}
+    assert manifest["pages_with_rubbish_text"] == []
 
 
 def test_a_new_version_replaces_the_old_and_leaves_what_is_not_ours(book, tmp_path):
