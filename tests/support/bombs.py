@@ -22,7 +22,7 @@ def _inflating_to(blocks: int, fill: bytes = b" ") -> bytes:
     """Return data packed twice by Flate that holds ``blocks`` times 16 MB of ``fill``."""
     packer = zlib.compressobj(9)
     head = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
-    block = packer.compress(fill * BLOCK_BYTES) + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(fill * (BLOCK_BYTES // len(fill))) + packer.flush(zlib.Z_FULL_FLUSH)
     return zlib.compress(head + block * blocks, 9)
 
 
@@ -52,7 +52,7 @@ def endless_content(pdf: Pdf, page: pikepdf.Page) -> None:
 def endless_drawing(pdf: Pdf, page: pikepdf.Page) -> None:
     """Content of 4 GB that draws."""
     content = pdf.make_stream(b"")
-    content.write(_inflating_to(16, b"0 0 9 9 re f 0 0 8 8 re f 1 1 2 2 re f "), filter=Array([Name.FlateDecode] * 2))
+    content.write(_inflating_to(256, b"0 0 9 9 re f 0 0 8 8 re f 1 1 2 2 re f "), filter=Array([Name.FlateDecode] * 2))
     page.Contents = content
 
 
