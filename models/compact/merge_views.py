@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from data_contracts.geometry import Box, Quad
+
+Numbers = npt.NDArray[np.float64]
 
 INSIDE_RATIO = 0.5
 """Share of a line's box that lies in another's when both are of one line."""
@@ -32,21 +35,21 @@ def merge_views(at_once: Sequence[Quad], in_tiles: Sequence[Quad]) -> list[Quad]
     return kept + [quad for quad, known in zip(in_tiles, covered, strict=True) if not known]
 
 
-def _boxes(quads: Sequence[Quad]) -> np.ndarray:
+def _boxes(quads: Sequence[Quad]) -> Numbers:
     boxes = [Box.around(quad) for quad in quads]
     return np.array([(box.left, box.top, box.right, box.bottom) for box in boxes])
 
 
-def _thickness(boxes: np.ndarray) -> np.ndarray:
+def _thickness(boxes: Numbers) -> Numbers:
     return np.minimum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
 
 
-def _area(boxes: np.ndarray) -> np.ndarray:
+def _area(boxes: Numbers) -> Numbers:
     return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
 
-def _shared_area(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _shared_area(ones: Numbers, others: Numbers) -> Numbers:
     """Return [ones, others]."""
     low = np.maximum(ones[:, None, :2], others[None, :, :2])
     high = np.minimum(ones[:, None, 2:], others[None, :, 2:])
-    return np.prod(np.clip(high - low, 0, None), axis=2)
+    return np.asarray(np.prod(np.clip(high - low, 0, None), axis=2), np.float64)

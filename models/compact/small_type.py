@@ -30,6 +30,7 @@ LETTER_RATIOS = (0.15, 3.0)
 FEWEST_LETTERS = 8
 """Fewer are specks."""
 WORD_LETTERS = 3
+"""As many small letters in a line make it one of small type, and no rule or dash."""
 SMALL_LINE_PX = 10.0
 """Thickness in one view under which a line is small; boxes are a third thicker than type."""
 BLOCK_PX = 30.0

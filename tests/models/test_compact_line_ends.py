@@ -43,9 +43,9 @@ def no_bar(sheet: npt.NDArray[np.uint8]) -> None:
 
 
 def read(recognizer: LineRecognizer, sheet: npt.NDArray[np.uint8], left: float) -> list[str]:
-    quad: Quad = ((left, 76), (200, 76), (200, 110), (left, 110))
+    quad: Quad = ((left, 76), (222, 76), (222, 110), (left, 110))
     lines = recognizer.read(sheet, [quad], ["horizontal"])
-    return [recognizer.text(line.draft_ids) for line in without_strokes(sheet, lines, recognizer)]
+    return [recognizer.text(line.draft_ids).strip() for line in without_strokes(sheet, lines, recognizer)]
 
 
 @pytest.mark.parametrize("draw", [outlined_bar, filled_bar, rule])
