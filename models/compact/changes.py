@@ -43,7 +43,7 @@ class ChangeRules:
 
     def __init__(self, characters: Sequence[str], end_class: int, sure_digit: float, sure_mark: float) -> None:
         """Keep what is known of each class; from which posterior characters stay, ``stays_above`` says."""
-        self._end_class = end_class
+        self._end_class, self._sure_mark = end_class, sure_mark
         self._stays_above = np.array([stays_above(c, sure_digit, sure_mark) for c in characters])
         self._is_space = np.array([c.isspace() for c in characters])
         self._is_digit = np.array([c.isdecimal() for c in characters])
@@ -67,6 +67,8 @@ class ChangeRules:
 
         ``before`` is the class written before, None at the beginning of the line.
         """
+        if before is None and change.chosen == self._end_class:  # a smudge reads as a figure now and then
+            return bool((self._stays(change.line, change.removed) & (change.sureness >= self._sure_mark)).any())
         if change.removed or change.chosen == self._end_class:
             return not self._is_same_mark(change) and bool(self._stays(change.line, change.removed).any())
         doubled = before is None or self._is_space[before]

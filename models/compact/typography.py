@@ -43,7 +43,8 @@ def as_printed(lines: Sequence[EncodedLine], characters: Sequence[str]) -> tuple
     french = is_french(texts)
     chinese = any(map(_CHINESE.search, texts))
     printed = []
-    for line, text, long_s in zip(lines, texts, long_s_places(texts), strict=True):
+    shapes = [_as_seen(line, text, class_of["f"]) for line, text in zip(lines, texts, strict=True)]
+    for line, text, long_s in zip(lines, texts, long_s_places(texts, shapes), strict=True):
         ids = line.draft_ids.copy()
         figures = figures_in(line, text, class_of[ONE], FEWEST_CHARACTERS if french else 1)
         dashes = () if chinese else (place for place, letter in enumerate(text) if letter == CHINESE_ONE)
@@ -58,6 +59,12 @@ def is_french(texts: Sequence[str]) -> bool:
     """Tell whether the words of ``texts`` are French."""
     words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text)]
     return sum(FRENCH_WORD.fullmatch(word) is not None for word in words) > FRENCH_RATIO * len(words)
+
+
+def _as_seen(line: EncodedLine, text: str, class_of_f: int) -> str:
+    """Return ``text`` with an f for each s in whose frame the eyes see one."""
+    seen = line.top_ids[line.draft_frames, 0] == class_of_f if text else ()
+    return "".join("f" if letter == "s" and is_f else letter for letter, is_f in zip(text, seen, strict=True))
 
 
 def _no_thin_space(text: str) -> list[bool]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.drafts import CHARACTERS, drafted_line
@@ -94,6 +96,16 @@ def test_where_round_s_stand_inside_words_an_impossible_f_is_a_misreading() -> N
         "200 ft. of fome soil rests on the grassy side of these passes",
     )
     assert printed(*lines) == list(lines)
+
+
+def test_a_line_that_was_written_again_with_f_is_corrected_on_a_page_that_was_corrected_before() -> None:
+    """A decoder writes what it sees; whether the page has the long s shows in what the eyes saw of all its lines."""
+    (*corrected, last) = as_printed([drafted_line(line) for line in (*GERMAN, "er fragt ift es gut")], CHARACTERS)
+    place = "".join(CHARACTERS[index] for index in last.draft_ids).index("ist")
+    ids = last.draft_ids.copy()
+    ids[place] = CHARACTERS.index("f")
+    again = as_printed([*corrected, replace(last, draft_ids=ids)], CHARACTERS)
+    assert "".join(CHARACTERS[index] for index in again[-1].draft_ids) == "er fragt ist es gut"
 
 
 def test_blackletter_of_which_a_part_is_read_as_round_s_has_a_long_s() -> None:

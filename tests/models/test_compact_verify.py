@@ -26,7 +26,7 @@ ALWAYS = VerifierCaution(
     pay=0.0,
 )
 """Decodes every line and believes the decoder in everything."""
-SURE, PAYS = replace(ALWAYS, sure_digit=0.9), replace(ALWAYS, pay=1.0)
+SURE, PAYS = replace(ALWAYS, sure_digit=0.9, sure_mark=0.9), replace(ALWAYS, pay=1.0)
 SPACE = ALPHABET.index(" ")
 NUMBERS = ("12", "1 876", "page 17", "17 men", "6", "a 3 b 4 c 5", "1876 1877", "no 90 of 1234")
 TEXTS = (
@@ -209,6 +209,15 @@ def test_a_crop_with_a_sure_figure_is_never_without_text() -> None:
     model.end.bias.fill_(1000.0)
     (reading,) = DraftVerifier(model, ALPHABET, SURE).read_lines([drafted_line("7", seed=2)])
     assert (text_of(reading.ids), reading.why, reading.changed) == ("7", "verified", False)
+
+
+def test_a_smudge_that_reads_as_a_figure_by_chance_is_without_text() -> None:
+    model = opinionated(0.0)
+    model.end.bias.fill_(1000.0)
+    line = drafted_line("7", seed=2)
+    smudge = replace(line, draft_posteriors=np.full(1, 0.7, np.float32))
+    caution = replace(ALWAYS, sure_digit=0.5, sure_mark=0.9)
+    assert DraftVerifier(model, ALPHABET, caution).read_lines([smudge])[0].why == "no text"
 
 
 def test_a_figure_of_which_the_draft_is_not_sure_may_go() -> None:
