@@ -37,15 +37,15 @@ def merge_views(at_once: Sequence[Quad], in_tiles: Sequence[Quad]) -> list[Quad]
 
 def _boxes(quads: Sequence[Quad]) -> Numbers:
     boxes = [Box.around(quad) for quad in quads]
-    return np.array([(box.left, box.top, box.right, box.bottom) for box in boxes])
+    return np.asarray([(box.left, box.top, box.right, box.bottom) for box in boxes], np.float64)
 
 
 def _thickness(boxes: Numbers) -> Numbers:
-    return np.minimum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
+    return np.asarray(np.minimum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]), np.float64)
 
 
 def _area(boxes: Numbers) -> Numbers:
-    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    return np.asarray((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), np.float64)
 
 
 def _shared_area(ones: Numbers, others: Numbers) -> Numbers:

@@ -72,7 +72,7 @@ def test_small_type_on_a_large_sheet_is_found_line_by_line(
 
 
 def test_one_small_line_on_a_page_ten_times_as_long_as_high_is_found(detector: LineDetector) -> None:
-    marks = [((150.0, 60.0), PROSE[0], 10.0)]
+    marks = [((150.0, 60.0), PROSE[0], 7.0)]
     sheet = print_sheet(marks, size_pt=(1200, 120), dpi=300)
     assert missed(marks, detector.detect(sheet), 300) == []
 
