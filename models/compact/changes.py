@@ -52,7 +52,8 @@ class ChangeRules:
     def change(self, line: EncodedLine, used: int, chosen: int, frame: int) -> Change:
         """Return what writing ``chosen`` at ``frame`` is, when ``used`` characters of the draft are used up.
 
-        All that has its peak up to that frame goes, but a space leaves what stays behind it. The end takes all.
+        All that has its peak up to that frame goes, but a space leaves what stays behind it. The end takes all. A
+        quotation mark just before another is that one in another shape.
         """
         if chosen == self._end_class:
             return Change(line, chosen, frame, range(used, len(line.draft_ids)))
@@ -60,6 +61,8 @@ class ChangeRules:
         if self._is_space[chosen]:
             stays = np.flatnonzero(self._stays(line, range(used, stop)))
             stop = used + int(stays[0]) if len(stays) else stop
+        elif stop == used < len(line.draft_ids) and self._is_same_mark(chosen, int(line.draft_ids[used])):
+            stop += 1
         return Change(line, chosen, frame, range(used, stop))
 
     def forbids(self, change: Change, before: int | None) -> bool:
@@ -70,7 +73,7 @@ class ChangeRules:
         if before is None and change.chosen == self._end_class:  # a smudge reads as a figure now and then
             return bool((self._stays(change.line, change.removed) & (change.sureness >= self._sure_mark)).any())
         if change.removed or change.chosen == self._end_class:
-            return not self._is_same_mark(change) and bool(self._stays(change.line, change.removed).any())
+            return not self._is_shape(change) and bool(self._stays(change.line, change.removed).any())
         doubled = before is None or self._is_space[before]
         return bool(self._is_digit[change.chosen] or (self._is_space[change.chosen] and doubled))
 
@@ -91,7 +94,7 @@ class ChangeRules:
 
     def most_sure(self, change: Change) -> float:
         """Return the most that the picture leaves for what is written: what it does not give to what stood there."""
-        if self._is_same_mark(change):
+        if self._is_shape(change):
             return float(change.sureness[0])
         if change.removed:
             return 1 - float(change.sureness.max())
@@ -100,12 +103,13 @@ class ChangeRules:
         best, posterior = change.line.top_ids[change.frame, 0], float(change.line.top_posteriors[change.frame, 0])
         return posterior if best == change.chosen else 1 - posterior
 
-    def _is_same_mark(self, change: Change) -> bool:
+    def _is_shape(self, change: Change) -> bool:
         """Tell whether one quotation mark gives way to another shape of it."""
-        if len(change.removed) != 1:
-            return False
-        both = {change.chosen, int(change.line.draft_ids[change.removed.start])}
-        return any(both <= marks for marks in self._quotes)
+        one, drafted = len(change.removed) == 1, change.line.draft_ids
+        return one and self._is_same_mark(change.chosen, int(drafted[change.removed.start]))
+
+    def _is_same_mark(self, one: int, other: int) -> bool:
+        return any({one, other} <= marks for marks in self._quotes)
 
     def _stays(self, line: EncodedLine, places: range) -> npt.NDArray[np.bool_]:
         """Return which characters of the draft [places] stay."""

@@ -35,19 +35,15 @@ _WORD = re.compile(r"[^\W\d_]+")
 def long_s_places(texts: Sequence[str], shapes: Sequence[str] | None = None) -> list[list[int]]:
     """Return for each line of a page the places of the ``f`` that are a long s.
 
-    ``shapes``: the lines as the eyes saw them, where some of ``texts`` were corrected since; from them it shows whether
-    the page has the long s.
+    ``shapes``: the lines as the eyes saw them, where some of ``texts`` were corrected since: an s that was one of their
+    f is no round s.
     """
-    if not has_long_s(texts if shapes is None else shapes):
+    odds = [list(_f_odds(text)) for text in texts]
+    of_page = [value for line in odds for _, value in line]
+    impossible, round_s = sum(value > IMPOSSIBLE_LOG_ODDS for value in of_page), _round_inside(shapes or texts)
+    if impossible < max(LEAST_IMPOSSIBLE, IMPOSSIBLE_RATIO * len(of_page), ROUND_RATIO * round_s):
         return [[] for _ in texts]
-    return [[place for place, value in _f_odds(text) if value > LEAST_LOG_ODDS] for text in texts]
-
-
-def has_long_s(texts: Sequence[str]) -> bool:
-    """Tell whether the letters of a page show that it has the long s."""
-    of_page = [value for text in texts for _, value in _f_odds(text)]
-    impossible = sum(value > IMPOSSIBLE_LOG_ODDS for value in of_page)
-    return impossible >= max(LEAST_IMPOSSIBLE, IMPOSSIBLE_RATIO * len(of_page), ROUND_RATIO * _round_inside(texts))
+    return [[place for place, value in line if value > LEAST_LOG_ODDS] for line in odds]
 
 
 def _round_inside(texts: Sequence[str]) -> int:

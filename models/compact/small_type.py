@@ -85,7 +85,7 @@ def small_letters(pixels: Pixels, quads: Sequence[Quad], scale: float) -> SmallL
     low, high = LETTER_RATIOS
     is_small = (height >= LOWEST_LETTER_PX) & (height <= highest_px)
     is_letter = is_small & (width >= low * height) & (width <= high * height)
-    found = np.asarray(middles[1:][is_letter], np.float64)
+    found: npt.NDArray[np.float64] = middles[1:][is_letter].astype(np.float64)
     return SmallLetters(found) if len(found) >= FEWEST_LETTERS else None
 
 

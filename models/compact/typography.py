@@ -30,6 +30,8 @@ spelling. Over 300 words of a French novel it is 0.18 and more, of German and En
 CHINESE_ONE, DASH = "一", "—"
 
 _CHINESE = re.compile(rf"(?!{CHINESE_ONE})[\u3400-\u9fff\U00020000-\U0003ffff]")
+_ELIDED = re.compile(r"(?<!\w)1(?=['’][^\W\d_])")
+"""In French an article, before a word that begins with a vowel."""
 _THIN_SPACE = re.compile(r"(?<=\S) +(?=[;:?!])")
 
 
@@ -49,7 +51,9 @@ def as_printed(lines: Sequence[EncodedLine], characters: Sequence[str]) -> tuple
         figures = figures_in(line, text, class_of[ONE], FEWEST_CHARACTERS if french else 1)
         dashes = () if chinese else (place for place, letter in enumerate(text) if letter == CHINESE_ONE)
         marks = full_width_marks(text, is_chinese_page=chinese, known=class_of)
-        for place, letter in {**dict.fromkeys(long_s, "s"), **dict.fromkeys(dashes, DASH), **marks, **figures}.items():
+        elided = [found.start() for found in _ELIDED.finditer(text)] if french else ()
+        letters = {**dict.fromkeys(long_s, "s"), **dict.fromkeys(dashes, DASH), **dict.fromkeys(elided, "l")}
+        for place, letter in {**letters, **marks, **figures}.items():
             ids[place] = class_of[letter]
         printed.append(_kept(replace(line, draft_ids=ids), [True] * len(ids) if french else _no_thin_space(text)))
     return tuple(printed)

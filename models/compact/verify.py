@@ -59,7 +59,7 @@ class VerifierCaution:
     passes: int = 8
     sure_digit: float = 0.5
     sure_mark: float = 0.9
-    pay: float = 0.1
+    pay: float = 0.05
 
 
 @dataclass(frozen=True, eq=False)
