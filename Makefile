@@ -31,10 +31,10 @@ help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
 
 run: $(RUN_STAMP) ## Install, draw a sample book, digitize it and show what came out
-	@$(VENV_PYTHON) -m flows.demo --pages $(SAMPLE_PAGES)
+	@$(VENV_PYTHON) -m flows.commands.demo --pages $(SAMPLE_PAGES)
 
 test: $(DEV_STAMP) ## Install what tests need and run all tests
-	$(VENV_PYTHON) -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(VENV_PYTHON) -m pytest --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-fast: $(DEV_STAMP) ## Run the tests that are quick and stay in one process
 	$(VENV_PYTHON) -m pytest -m "not slow and not flow and not e2e and not gpu" $(PYTEST_ARGS)
@@ -48,26 +48,26 @@ check: $(DEV_STAMP) ## Check style, types and architecture; changes nothing
 fix: $(DEV_STAMP) ## Apply what ruff can repair and format
 	$(VENV_PYTHON) -m ruff check --fix
 	$(VENV_PYTHON) -m ruff format
-	$(VENV_PYTHON) -m data_contracts.config_table README.md
+	$(VENV_PYTHON) -m data_contracts.config_table data_contracts/README.md
 
 bench: $(RUN_STAMP) ## Measure key-value memory, and with DATA=FOLDER (books/ with truth) accuracy; takes long
 	.venv/bin/tomeflow bench kv
-	$(if $(DATA),.venv/bin/tomeflow bench eyes --data "$(DATA)")
+	$(if $(DATA),.venv/bin/tomeflow bench readers --data "$(DATA)")
 
 # With LANGUAGE=fr pages of that language alone, in a folder of their own; with FROM=FILE from another training's weights.
 TRAINING := .cache/train$(if $(LANGUAGE),/$(LANGUAGE))
-DRAW = $(VENV_PYTHON) -m models.compact.training.generate --data "$(DATA)" --cache $(TRAINING) \
+DRAW = $(VENV_PYTHON) -m models.training.drawing.generate --data "$(DATA)" --cache $(TRAINING) \
     $(if $(BOOKS),--books "$(BOOKS)") $(if $(LANGUAGE),--language $(LANGUAGE))
 
 train: $(RUN_STAMP) ## Draw training pages and train the compact decoder: make train DATA=FOLDER; goes on where it stopped
 	@test -n "$(DATA)" || { echo "make train DATA=FOLDER: a folder of en/ fr/ de/ zh/ with *.txt;" \
-	    "fonts: models/compact/training/install_fonts.sh $(TRAINING)/fonts"; exit 2; }
+	    "fonts: models/training/install_fonts.sh $(TRAINING)/fonts"; exit 2; }
 	$(DRAW) --held-out --documents 80
 	$(DRAW) --documents $(or $(DOCUMENTS),1500)
-	$(VENV_PYTHON) -m models.compact.training.train --cache $(TRAINING) --steps $(or $(STEPS),5000) \
-	    $(if $(LANGUAGE),--curves models/compact/training/curves/$(LANGUAGE)) $(if $(FROM),--from "$(FROM)") \
+	$(VENV_PYTHON) -m models.training.train --cache $(TRAINING) --steps $(or $(STEPS),5000) \
+	    $(if $(LANGUAGE),--curves models/training/curves/$(LANGUAGE)) $(if $(FROM),--from "$(FROM)") \
 	    --export $(TRAINING)/decoder.safetensors
-	$(VENV_PYTHON) -m models.compact.training.evaluate --cache $(TRAINING) \
+	$(VENV_PYTHON) -m models.training.evaluate --cache $(TRAINING) \
 	    --weights $(TRAINING)/decoder.safetensors --fit
 
 venv: $(VENV_PYTHON) ## Only make the virtual environment, e.g. to install a CPU build of torch first

@@ -71,8 +71,10 @@ class CompactConfig(_Config):
     threads: int = Field(
         2, ge=1, le=64, description="threads of the recogniser; recorded, since sums depend on it [threads]"
     )
-    decoder: bool = Field(True, description="verify the draft of unsure lines with the autoregressive decoder")
-    second_look: bool = Field(True, description="score known words against the picture where the draft is unsure")
+    decoder: bool = Field(True, description="verify the hypothesis of unsure lines with the autoregressive decoder")
+    lexicon_rescoring: bool = Field(
+        True, description="score known words against the picture where the hypothesis is unsure"
+    )
     word_lists: bool = Field(True, description="general word lists count as known words, once the language is clear")
 
 

@@ -1,6 +1,6 @@
 """The README's table of everything a user may turn, rendered from the models so that it cannot go stale.
 
-``python -m data_contracts.config_table README.md`` (part of ``make fix``) writes it; a test compares.
+``python -m data_contracts.config_table data_contracts/README.md`` (part of ``make fix``) writes it; a test compares.
 """
 
 from __future__ import annotations

@@ -16,7 +16,10 @@ from typing import Any
 from prefect import flow
 from prefect.runtime import flow_run
 
-from data_contracts.backfill import (
+from data_contracts.config import changed_reading, check_changes
+from data_contracts.errors import BatchFailed, ContractViolated, PageFailed, TomeflowError
+from data_contracts.result import DocumentReport, PageStatus
+from data_contracts.warehouse.backfill import (
     BACKFILL_STATUSES,
     BackfillAttempt,
     BackfillReport,
@@ -28,19 +31,17 @@ from data_contracts.backfill import (
     find_pages,
     record_attempts,
 )
-from data_contracts.config import changed_reading, check_changes
-from data_contracts.errors import BatchFailed, ContractViolated, PageFailed, TomeflowError
-from data_contracts.result import DocumentReport, PageStatus
-from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
-from flows.artifacts import one_line
+from data_contracts.warehouse.connection import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
 from flows.digitize import digitize_document
-from flows.outcome import ended
-from flows.plain_errors import log_known_errors_plainly
+from flows.execution.artifacts import one_line
+from flows.execution.outcome import ended
+from flows.execution.plain_errors import log_known_errors_plainly
+from flows.execution.single_flight import one_run_at_a_time
 from flows.published import check_nothing_else_changed, published_parameters
 from flows.rereading import Rereading
 from flows.settings import Settings, read_settings
-from flows.single_flight import one_run_at_a_time
-from tasks import ingest, plan
+from tasks import plan
+from tasks.sources import fetch as ingest
 
 logger = logging.getLogger("tomeflow.backfill")
 log_known_errors_plainly()
@@ -113,10 +114,10 @@ def backfill(
     told = [
         (report.exit_code, f"{report.document_id}: {report.error or 'not all pages were tried'}") for report in done
     ]
-    kept_back = [fault for code, fault in told if code == ContractViolated.exit_code]
+    quarantined = [fault for code, fault in told if code == ContractViolated.exit_code]
     failed = [fault for code, fault in told if code not in (0, ContractViolated.exit_code)]
     backfilled = BackfillReport(documents=tuple(done), exit_code=exit_code)
-    return ended(backfilled, f"{len(done)} documents", failed=failed, wanting=kept_back)
+    return ended(backfilled, f"{len(done)} documents", failed=failed, wanting=quarantined)
 
 
 def _backfill_document(

@@ -27,26 +27,29 @@ from pydantic import Field
 from data_contracts.config import DigitizeConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef
 from data_contracts.errors import ContractViolated, OutOfMemory, PageFailed, TomeflowError, page_context
-from data_contracts.isolation import Lost, isolated_call, seconds_for
 from data_contracts.ledger import check_ledger
-from data_contracts.process_memory import is_out_of_memory, memory_bound, process_peak_bytes
+from data_contracts.out_of_memory import is_out_of_memory, memory_bound
+from data_contracts.quality.verdict import Verdict
 from data_contracts.result import ChunkCheckpoint, ChunkResult, DocumentReport, PageResult, PageStatus, PageTimings
-from data_contracts.scan_digest import scan_digests
-from data_contracts.source_stamp import require_unchanged
-from data_contracts.verdict import Verdict
-from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse
-from flows.artifacts import collection_run_name, is_watched, run_name, show_result, shown_in_the_ui
-from flows.chunks import ChunkSteps
-from flows.limits import WAREHOUSE_WRITER, gpu_slot, slot
-from flows.outcome import ended
-from flows.plain_errors import log_known_errors_plainly
-from flows.report import write_report
-from flows.runners import ENCODE_AHEAD_CHUNKS, Runner, encoding_on
+from data_contracts.warehouse.connection import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse
+from flows.execution.artifacts import collection_run_name, is_watched, run_name, show_result, shown_in_the_ui
+from flows.execution.chunks import ChunkSteps
+from flows.execution.limits import WAREHOUSE_WRITER, gpu_slot, slot
+from flows.execution.outcome import ended
+from flows.execution.plain_errors import log_known_errors_plainly
+from flows.execution.runners import ENCODE_AHEAD_CHUNKS, Runner, encoding_on
+from flows.execution.single_flight import one_run_at_a_time
+from flows.execution.step_process import shared_process
+from flows.report.document import write_report
 from flows.settings import read_settings
-from flows.single_flight import one_run_at_a_time
-from flows.step_process import shared_process
-from tasks import collect, ingest, plan, publish, storage, validate
+from models.process_memory import process_peak_bytes
+from tasks import collect, plan, storage, validate
+from tasks.isolation import Lost, isolated_call, seconds_for
 from tasks.patches import PatchStore
+from tasks.publishing import publish
+from tasks.sources import fetch as ingest
+from tasks.sources.scan_digest import scan_digests
+from tasks.sources.stamp import require_unchanged
 
 logger = logging.getLogger("tomeflow.digitize")
 log_known_errors_plainly()
@@ -221,12 +224,12 @@ def _only_run_of(document: DocumentRef, work: Path) -> Iterator[None]:
         yield
 
 
-def _warn_of_pages_that_go(shelf: str, selected: Sequence[int]) -> None:
+def _warn_of_pages_that_go(published_folder: str, selected: Sequence[int]) -> None:
     """Say before the work what a publication of other pages will replace: it holds the selected pages and no others."""
-    if gone := sorted(publish.published_pages(shelf) - set(selected)):
+    if gone := sorted(publish.published_pages(published_folder) - set(selected)):
         logger.warning(
             "%s holds pages %s too; this run replaces it without them. To keep them, select them as well (--pages).",
-            shelf,
+            published_folder,
             plan.spell_pages(gone),
         )
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from data_contracts.error_kinds import Kind, count_errors, count_kinds
 from data_contracts.errors import ConfigError
-from data_contracts.manifest import MANIFEST
+from data_contracts.formats.manifest import MANIFEST
+from data_contracts.quality.error_kinds import Kind, count_errors, count_kinds
 from data_contracts.text import (
     ALL_STEPS,
     Step,
@@ -33,7 +33,7 @@ from data_contracts.text import (
     normalise_pair,
     words_like,
 )
-from data_contracts.warehouse import is_begun
+from data_contracts.warehouse.connection import is_begun
 from flows.published import published_manifest, published_pages
 from flows.truth_sources import FILES, SECOND_READER, TEXT_LAYER, Truth, read_again, read_text_layer
 from tasks.collect import collect_accuracy

@@ -1,4 +1,4 @@
-"""An archive becomes a shelf: what is new or changed by content below a folder or prefix is digitized and published.
+"""An archive is published: what is new or changed by content below a folder or prefix is digitized and published.
 
 Every object that is seen is remembered in the warehouse with how it ended, before the next one begins: a killed
 run goes on where it stopped, and a document that kills its process stops being tried.
@@ -14,20 +14,29 @@ from prefect import flow
 from prefect.runtime import flow_run
 from pydantic import Field
 
-from data_contracts.archive import ArchiveObject, ArchiveReport, ArchiveStatus, read_archive, record_objects, report_on
 from data_contracts.config import DigitizeConfig
 from data_contracts.document import shown_name
 from data_contracts.errors import ContractViolated, NotADocument, PageFailed, TomeflowError
 from data_contracts.result import DocumentReport
-from data_contracts.warehouse import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
-from flows.artifacts import archive_run_name
+from data_contracts.warehouse.archive import (
+    ArchiveObject,
+    ArchiveReport,
+    ArchiveStatus,
+    read_archive,
+    record_objects,
+    report_on,
+)
+from data_contracts.warehouse.connection import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
 from flows.digitize import DEFAULT_CONFIG, DOCUMENTS_AT_ONCE, digitize_document, side_by_side
-from flows.outcome import archive_ended
-from flows.plain_errors import log_known_errors_plainly
+from flows.execution.artifacts import archive_run_name
+from flows.execution.outcome import archive_ended
+from flows.execution.plain_errors import log_known_errors_plainly
+from flows.execution.single_flight import one_run_at_a_time
 from flows.settings import read_settings
-from flows.single_flight import one_run_at_a_time
-from tasks import ingest, scan, storage
-from tasks.publish import is_published
+from tasks import storage
+from tasks.publishing.publish import is_published
+from tasks.sources import fetch as ingest
+from tasks.sources import scan
 from tasks.validate import quarantine_folder
 
 logger = logging.getLogger("tomeflow.ingest")
@@ -47,7 +56,7 @@ def ingest_archive(
 ) -> ArchiveReport:
     """Digitize what is new or changed below ``prefix``, side by side; one that fails never stops another.
 
-    What was published or kept back and is not there any more is made anew from its checkpoints. A second ingestion into
+    What was published or quarantined and is not there any more is rebuilt from its checkpoints. A second ingestion into
     the same ``output`` waits for the first. The run has failed if a document failed in it.
 
     Args:
@@ -126,12 +135,12 @@ class _Ingestion:
         return self._retry_failed or (may_end_otherwise and earlier.attempts < MAX_ATTEMPTS)
 
     def _is_lost(self, earlier: ArchiveObject) -> bool:
-        """Return whether what was published or kept back of an object is gone, or not whole."""
+        """Return whether what was published or quarantined of an object is gone, or not whole."""
         name = earlier.document_id or ""
         if earlier.status is ArchiveStatus.PUBLISHED:
             return not is_published(storage.join(self._output, name))
-        was_kept_back = bool(name) and earlier.exit_code == ContractViolated.exit_code
-        return was_kept_back and not is_published(str(quarantine_folder(self._work, name)))
+        was_quarantined = bool(name) and earlier.exit_code == ContractViolated.exit_code
+        return was_quarantined and not is_published(str(quarantine_folder(self._work, name)))
 
     def _given_up(self, earlier: ArchiveObject) -> ArchiveObject:
         """Return an object at which the process was killed every time, as failed."""

@@ -1,6 +1,6 @@
 """What a published document says of itself: its manifest, its pages as they were published, how it was made.
 
-Whatever reads what is published, or kept back, comes through here: files that are not the published ones are refused.
+Whatever reads what is published, or quarantined, comes through here: files that are not the published ones are refused.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 
 from data_contracts.config import DigitizeConfig
 from data_contracts.errors import ConfigError, ContractViolated
-from data_contracts.jsonl import read_pages
+from data_contracts.formats.jsonl import read_pages
 from data_contracts.records import RUN_AGAIN, parse_record
 from data_contracts.result import PageResult
 from flows.settings import Settings
 from tasks import storage
-from tasks.publish import FILE_NAMES, published_digests, read_manifest
+from tasks.publishing.publish import FILE_NAMES, published_digests, read_manifest
 from tasks.validate import quarantine_folder
 
 
 def published_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of the document in ``folder``, on the shelf or in quarantine.
+    """Return the manifest of the document in ``folder``, published or in quarantine.
 
     Raises:
         ConfigError: there is no document.
@@ -66,15 +66,15 @@ def _require_published(folder: str, digests: Mapping[str, str]) -> None:
 
 
 def published_parameters(settings: Settings, document_id: str, config_sha256: str) -> tuple[str, DigitizeConfig]:
-    """Return the folder of a document, on the shelf or in quarantine, and the configuration that made it.
+    """Return the folder of a document, published or in quarantine, and the configuration that made it.
 
     Raises:
         ConfigError: it was never published, or with another reading configuration, or by a version of tomeflow that
             did not write its parameters down.
         ContractViolated: its manifest is damaged.
     """
-    shelf = storage.join(settings.output, document_id)
-    for folder in (shelf, str(quarantine_folder(settings.work_folder, document_id))):
+    published_folder = storage.join(settings.output, document_id)
+    for folder in (published_folder, str(quarantine_folder(settings.work_folder, document_id))):
         try:
             manifest = read_manifest(folder)
         except FileNotFoundError:

@@ -11,11 +11,11 @@ from data_contracts.config import DigitizeConfig, ReadingConfig
 from data_contracts.document import DocumentRef
 from data_contracts.patch import PagePatch
 from data_contracts.result import ChunkResult, Event, PageResult, PageStatus
-from flows.chunks import ChunkSteps
 from flows.digitize import decode_in_order
-from flows.rendering import BoundedPages
+from flows.execution.chunks import ChunkSteps
+from flows.execution.rendering import BoundedPages
 from models.features import read_features
-from models.sr_swa.protocol import EncodedPage, FailedPage
+from models.sr_swa.pages import EncodedPage, FailedPage
 from models.zoo import load_model
 from tasks import encode, plan, storage
 from tasks.patches import PatchStore
@@ -28,7 +28,7 @@ BACKFILLED = "backfilled"
 
 
 class Rereading:
-    """The pages of one document as they are, and as they are to be. Checkpoints that are missing are made anew."""
+    """The pages of one document as they are, and as they are to be. Checkpoints that are missing are rebuilt."""
 
     def __init__(self, document: DocumentRef, source: Path, config: DigitizeConfig, root: str) -> None:
         """Look up the document's checkpoints and patches below ``root``."""

@@ -140,7 +140,7 @@ def search_path() -> str:
 
 
 def parent_pid() -> int | None:
-    """Return the process that started this one under a lifeline, if it said so."""
+    """Return the process that started this one under a parent_watchdog, if it said so."""
     pid = os.environ.get(PARENT_PID_NAME)
     return int(pid) if pid else None
 

@@ -15,11 +15,11 @@ from typing import Any
 from data_contracts.config import ReadingConfig
 from data_contracts.document import DocumentRef
 from data_contracts.errors import ConfigError, ModelUnavailable
-from data_contracts.mupdf import load_page, mupdf
 from data_contracts.records import parse_record
 from data_contracts.result import PageStatus
 from flows.published import published_pages
-from tasks.ingest import fetch_document
+from tasks.sources.fetch import fetch_document
+from tasks.sources.pdf.mupdf import load_page, mupdf
 from tasks.validate import work_folder_of
 
 FILES = "files"
@@ -75,8 +75,8 @@ def read_again(folder: Path, manifest: Mapping[str, Any], language: str) -> Trut
     """
     import numpy as np
 
-    from flows.rival_readers import Tesseract
-    from tasks.render import PageSource
+    from flows.baseline_readers import Tesseract
+    from tasks.sources.render import PageSource
 
     document, path = _source(folder, manifest)
     tesseract = Tesseract(model=language)

@@ -17,10 +17,10 @@ import safetensors.numpy
 from data_contracts.errors import BrokenChecksum
 from data_contracts.geometry import Quad
 from data_contracts.result import BlankReason
-from models.sr_swa.protocol import EncodedLine, EncodedPage, FailedPage
+from models.sr_swa.pages import EncodedLine, EncodedPage, FailedPage
 
 _METADATA_KEY = "tomeflow"
-_LINE_ARRAYS = ("frames", "draft_ids", "draft_posteriors", "draft_frames", "top_ids", "top_posteriors")
+_LINE_ARRAYS = ("frames", "ctc_ids", "ctc_posteriors", "ctc_frames", "top_ids", "top_posteriors")
 
 
 def features_bytes(pages: Iterable[EncodedPage | FailedPage]) -> bytes:
@@ -51,7 +51,7 @@ def read_features(data: bytes) -> Iterator[EncodedPage | FailedPage]:
         header_bytes = int.from_bytes(data[:8], "little")
         index = json.loads(json.loads(data[8 : 8 + header_bytes])["__metadata__"][_METADATA_KEY])
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise BrokenChecksum(f"the features file is damaged ({error}); run again, it is made anew") from error
+        raise BrokenChecksum(f"the features file is damaged ({error}); run again, it is rebuilt") from error
     del data  # tensors are copies; a chunk is tens of megabytes, and each page is let go once it is read
     for entry in index:
         yield FailedPage(**entry["failed"]) if "failed" in entry else _page(entry["page"], tensors)
@@ -71,7 +71,7 @@ def _page_metadata(page: EncodedPage) -> dict[str, Any]:
                 "quad": line.quad,
                 "direction": line.direction,
                 "frames": len(line.frames),
-                "characters": len(line.draft_ids),
+                "characters": len(line.ctc_ids),
                 "frame_px": line.frame_px,
             }
             for line in page.lines
@@ -90,7 +90,7 @@ def _page(metadata: dict[str, Any], tensors: dict[str, np.ndarray[Any, Any]]) ->
     for line in metadata["lines"]:
         frames, characters = slice(frame, frame + line["frames"]), slice(character, character + line["characters"])
         frame, character = frames.stop, characters.stop
-        spans = {name: characters if name.startswith("draft") else frames for name in _LINE_ARRAYS}
+        spans = {name: characters if name.startswith("ctc") else frames for name in _LINE_ARRAYS}
         lines.append(
             EncodedLine(
                 quad=_quad(line["quad"]),

@@ -15,7 +15,7 @@ import torch
 
 from data_contracts.config import VlmConfig
 from data_contracts.result import Line
-from models.sr_swa.protocol import EncodedPage, PageImage
+from models.sr_swa.pages import EncodedPage, PageImage
 from models.vlm.detections import OPENING, mean, region_lines, regions
 from models.vlm.driver import DecoderDriver
 from models.vlm.loading import choose_place, fingerprint, load_pretrained, local_folder

@@ -7,12 +7,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from data_contracts.config import ReadingConfig
-from models.sr_swa.protocol import Decoding, EncodedPage, Geometry, OcrModel, PageImage
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.pages import Decoding, EncodedPage, PageImage
+from models.sr_swa.protocol import OcrModel
 
 if TYPE_CHECKING:
     from models.compact.reader import CompactModel
     from models.sr_swa.context import AttentionContext
-    from models.sr_swa.kv import KVBlock
+    from models.sr_swa.memory.kv import KVBlock
     from models.sr_swa.pool import SlotPool
     from models.vlm.reader import VlmReader
 
@@ -40,22 +42,22 @@ def load_model(reading: ReadingConfig) -> OcrModel:
 
 
 class GuidedReader:
-    """A large model that reads what the compact model's eyes have turned upright and found not to be blank.
+    """A large model that reads what the compact model have turned upright and found not to be blank.
 
     The large model itself neither turns a page nor gives evidence for a blank one. With ``keeps_lines`` it is also
-    shown what the eyes read: a draft to verify, or where the lines stand.
+    shown what the compact model read: a draft to verify, or where the lines stand.
     """
 
-    def __init__(self, eyes: CompactModel, reader: VlmReader, *, keeps_lines: bool) -> None:
+    def __init__(self, compact: CompactModel, reader: VlmReader, *, keeps_lines: bool) -> None:
         """Join two loaded models."""
-        self._eyes = eyes
+        self._compact = compact
         self._reader = reader
         self._keeps_lines = keeps_lines
 
     @property
     def fingerprint(self) -> str:
         """Both models'."""
-        return f"{self._reader.fingerprint}+{self._eyes.fingerprint}"
+        return f"{self._reader.fingerprint}+{self._compact.fingerprint}"
 
     @property
     def geometry(self) -> Geometry:
@@ -71,7 +73,7 @@ class GuidedReader:
         """Return the features of the upright page, or why it is blank; also its lines if they are wanted."""
         from models.compact.orientation import turn
 
-        seen = self._eyes.encode_visual(image)
+        seen = self._compact.encode_visual(image)
         if seen.blank_reason is not None:
             return seen
         upright = turn(image.pixels, seen.rotation) if seen.rotation else image.pixels

@@ -1,6 +1,6 @@
 """Checkpoints: small JSON files, each under its key, that point with sha256 to what a step has made.
 
-Written when what they point to is complete, in one piece, and with a digest of their own: a checkpoint that
+KVCache when what they point to is complete, in one piece, and with a digest of their own: a checkpoint that
 is there and verifies is true, on a local disk and in an object store alike. Any other counts as absent.
 """
 
@@ -47,7 +47,7 @@ def read_checkpoint(root: str, key: str, kind: type[Record]) -> Record | None:
         return None
     except (ValueError, KeyError, TypeError):  # cut off, not JSON, or of another schema
         pass
-    logger.warning("%s is damaged; what it stood for is made anew", place)
+    logger.warning("%s is damaged; what it stood for is rebuilt", place)
     return None
 
 

@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict
 from data_contracts.config import ReadingConfig
 from data_contracts.document import DocumentRef
 from data_contracts.result import ChunkResult, PageTimings
-from data_contracts.warehouse import (
+from data_contracts.warehouse.connection import (
     EXPORT_FOLDER,
     WAREHOUSE_FILE,
     export_warehouse,
     open_warehouse,
     upsert,
 )
-from data_contracts.warehouse_rows import chunk_row, document_row, event_rows, page_rows
+from data_contracts.warehouse.rows import chunk_row, document_row, event_rows, page_rows
 
 if TYPE_CHECKING:
     import duckdb

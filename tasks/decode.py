@@ -14,9 +14,10 @@ from data_contracts.result import ChunkCheckpoint, ChunkResult, PageResult
 from models.features import read_features
 from models.sr_swa.continuous import ContinuousDecoder
 from models.sr_swa.controller import MemoryWatermark
+from models.sr_swa.memory.state import ReferenceState, load_state, state_bytes
+from models.sr_swa.pages import EncodedPage, FailedPage
 from models.sr_swa.pool import borrowed_slots
-from models.sr_swa.protocol import EncodedPage, FailedPage, OcrModel
-from models.sr_swa.state import ReferenceState, load_state, state_bytes
+from models.sr_swa.protocol import OcrModel
 from tasks import storage
 
 

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from data_contracts.document import FeaturesRef
 from data_contracts.errors import TomeflowError, page_context
 from models.features import features_bytes
-from models.sr_swa.protocol import EncodedPage, FailedPage, OcrModel, PageImage
+from models.sr_swa.pages import EncodedPage, FailedPage, PageImage
+from models.sr_swa.protocol import OcrModel
 from tasks import storage
 
 # A run's front end follows this logger to count pages; ``record.page_number`` says which one.

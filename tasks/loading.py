@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from models.sr_swa.controller import MemoryWatermark
-    from models.sr_swa.protocol import PageImage
+    from models.sr_swa.pages import PageImage
 
 # The logger of the step it works for: a run's front end shows its warnings.
 logger = logging.getLogger("tomeflow.encode")

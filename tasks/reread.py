@@ -14,9 +14,10 @@ from data_contracts.document import ChunkRef
 from data_contracts.errors import BrokenChecksum
 from data_contracts.result import ChunkCheckpoint, PageResult
 from models.sr_swa.continuous import ContinuousDecoder
+from models.sr_swa.memory.state import ReferenceState, load_state, state_bytes
+from models.sr_swa.pages import EncodedPage, FailedPage
 from models.sr_swa.pool import borrowed_slots
-from models.sr_swa.protocol import EncodedPage, FailedPage, OcrModel
-from models.sr_swa.state import ReferenceState, load_state, state_bytes
+from models.sr_swa.protocol import OcrModel
 from tasks import storage
 
 Encode = Callable[[int], EncodedPage | FailedPage]

@@ -134,12 +134,12 @@ def read_verified(uri: str, sha256: str) -> bytes:
     try:
         data = read_bytes(uri)
     except FileNotFoundError as error:
-        raise BrokenChecksum(f"{uri} is gone. Run again: what is missing is made anew.") from error
+        raise BrokenChecksum(f"{uri} is gone. Run again: what is missing is rebuilt.") from error
     found = sha256_bytes(data)
     if found != sha256:
         raise BrokenChecksum(
             f"{uri} has sha256 {found[:12]}, {sha256[:12]} was written: it is damaged. "
-            "Run again: what is damaged is made anew; check the disk if it happens twice."
+            "Run again: what is damaged is rebuilt; check the disk if it happens twice."
         )
     return data
 

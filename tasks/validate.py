@@ -1,7 +1,7 @@
-"""The gate before publishing: what must hold of a reading is judged, and what fails is kept back with its reasons.
+"""The gate before publishing: what must hold of a reading is judged, and what fails is quarantined with its reasons.
 
-A page with a critical failure is quarantined; a document with too many of them, or with a failure of its own,
-does not go to the shelf: its outputs go to the quarantine folder beside its verdict, and a person may release it.
+A page with a critical failure is quarantined; a document with too many of them, or with a failure of its own, does not
+go to the output folder: its outputs go to the quarantine folder beside its verdict, and a person may release it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 from data_contracts.config import QualityConfig, ReadingConfig
 from data_contracts.document import DocumentRef
 from data_contracts.errors import ConfigError, ContractViolated
-from data_contracts.page_facts import gather_document_facts, gather_page_facts
+from data_contracts.quality.page_facts import gather_document_facts, gather_page_facts
+from data_contracts.quality.suites import evaluate_document, evaluate_pages, evaluate_published
+from data_contracts.quality.verdict import Evaluation, QuarantinedPage, Release, Verdict
 from data_contracts.records import parse_record
 from data_contracts.result import GateStatus, PageResult, PageTimings
-from data_contracts.suites import evaluate_document, evaluate_pages, evaluate_published
-from data_contracts.verdict import Evaluation, QuarantinedPage, Release, Verdict
-from data_contracts.warehouse import (
+from data_contracts.warehouse.connection import (
     EXPORT_FOLDER,
     WAREHOUSE_FILE,
     add_evaluations,
@@ -138,12 +138,12 @@ def quarantine_folder(work: Path, document_id: str) -> Path:
 
 
 def work_folder_of(folder: Path) -> Path:
-    """Return the work folder that belongs to a document's ``folder``, on the shelf or in quarantine."""
+    """Return the work folder that belongs to a document's ``folder``, published or in quarantine."""
     return folder.parents[1] if folder.parent.name == QUARANTINE_FOLDER else folder.parent / WORK_FOLDER
 
 
 def publish_root(output: str, work: Path, verdict: Verdict) -> str:
-    """Return the folder below which the document's folder is to be written: the shelf or the quarantine."""
+    """Return the folder below which the document's folder is to be written: the output folder or the quarantine."""
     return output if verdict.is_publishable else str(work / QUARANTINE_FOLDER)
 
 

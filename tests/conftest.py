@@ -99,7 +99,7 @@ def s3_endpoint() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def prefect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The API of a Prefect server for all tests of this process that start runs and need no server of their own."""
-    from flows.prefect_server import prefect_api
+    from flows.serving.prefect_server import prefect_api
 
     before = dict(os.environ)
     with prefect_api(tmp_path_factory.mktemp("prefect-server"), None) as url:
@@ -127,6 +127,15 @@ def need_tool() -> Callable[[str], str]:
         return path
 
     return find
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files that start servers, browsers or whole runs first: the longest first, so that no process idles last."""
+    weights: dict[Path, int] = defaultdict(int)
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        weights[item.path] = max(weights[item.path], 3 * ("e2e" in marks) + 2 * ("flow" in marks) + ("slow" in marks))
+    items.sort(key=lambda item: -weights[item.path])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_contracts.jsonl import read_pages
+from data_contracts.formats.jsonl import read_pages
 from data_contracts.result import PageResult
 from data_contracts.text import cer
 
@@ -73,7 +73,7 @@ class Case:
 
 
 def command(source: Path, output: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "flows.cli", "run", str(source), "-o", str(output), "--json", *options]
+    return [sys.executable, "-m", "flows.commands.cli", "run", str(source), "-o", str(output), "--json", *options]
 
 
 def run(source: Path, output: Path, *options: str) -> Outcome:

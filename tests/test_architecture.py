@@ -28,10 +28,10 @@ DOORS = {
         "models.vlm.cache",
         "models.vlm.driver",
         "models.vlm.loading",
-        "flows.benchmark_vlm_decoder",
+        "flows.bench.vlm_decoder",
     },
-    "great_expectations": {"data_contracts.suites"},
-    "models.sr_swa.rivals": {"flows.benchmark", "flows.benchmark_kv"},
+    "great_expectations": {"data_contracts.quality.suites"},
+    "models.sr_swa.baselines": {"flows.bench.kv", "flows.bench.kv_measure"},
 }
 READERS_OF_THE_ENVIRONMENT = {"flows.settings"}
 OPTIONAL_PACKAGES = {"accelerate", "dask", "ray", "prefect_dask", "prefect_ray"}  # extras, imported only when asked for

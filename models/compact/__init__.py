@@ -1,1 +1,1 @@
-"""The embedded model: PP-OCRv6 eyes on the CPU, read through SR-SWA."""
+"""The embedded model: PP-OCRv6 on the CPU, read through SR-SWA."""

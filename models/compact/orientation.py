@@ -16,9 +16,9 @@ import numpy as np
 
 from data_contracts.geometry import Point
 from models.compact.line_shape import Direction, Pixels, cut_line, point_along, thickness_px
-from models.compact.recognizer import LineRecognizer, Reading
-from models.compact.words import is_ideographic, is_mostly_ideographic
-from models.sr_swa.protocol import EncodedLine, Rotation
+from models.compact.recognise.recognizer import LineRecognizer, Reading
+from models.compact.words.words import is_ideographic, is_mostly_ideographic
+from models.sr_swa.pages import EncodedLine, Rotation
 
 SAMPLE_LINES = 8
 """Lines read upside down: enough that one odd line does not decide, a quarter of a page's reading at most."""

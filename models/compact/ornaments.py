@@ -2,7 +2,7 @@
 
 The recogniser finds a character for any ink. What is left out is unsure of itself *and* does not go with its page: it
 is in a script of which the page has no sure line, repeats one figure without end, has no letter in it, or is drawn
-with a pen. Knows the drafts of one page and their pixels, no dictionary.
+with a pen. Knows the hypotheses of one page and their pixels, no dictionary.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from data_contracts.geometry import Box
 from models.compact.line_shape import Pixels, cut_line, thickness_px
-from models.compact.words import is_ideographic
-from models.sr_swa.protocol import EncodedLine
+from models.compact.words.words import is_ideographic
+from models.sr_swa.pages import EncodedLine
 
 SURE_CONFIDENCE = 0.9
 """Mean posterior from which a line tells the script of its page."""
@@ -64,7 +64,7 @@ class _Page:
 
 
 def without_ornaments(pixels: Pixels, lines: Sequence[EncodedLine], texts: Sequence[str]) -> list[EncodedLine]:
-    """Return those ``lines`` of ``pixels`` that may be writing; ``texts`` are their drafts."""
+    """Return those ``lines`` of ``pixels`` that may be writing; ``texts`` are their hypotheses."""
     page = _Page.of(lines, texts)
     lettered = [line for line, text in zip(lines, texts, strict=True) if any(map(str.isalnum, text))]
     return [
@@ -144,4 +144,4 @@ def _stroke_px(ink: npt.NDArray[np.uint8]) -> float:
 
 
 def _confidence(line: EncodedLine) -> float:
-    return float(np.mean(line.draft_posteriors)) if len(line.draft_posteriors) else 0.0
+    return float(np.mean(line.ctc_posteriors)) if len(line.ctc_posteriors) else 0.0

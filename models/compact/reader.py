@@ -1,8 +1,8 @@
-"""The compact model: PP-OCRv6's eyes behind the ``OcrModel`` protocol, on the CPU.
+"""The compact model: PP-OCRv6 behind the ``OcrModel`` protocol, on the CPU.
 
-``encode_visual`` sees: which way up, where the lines are and in what order, what they look like. ``decode`` writes
-what the CTC head drafted, after the decoder has verified it letter by letter (``verify.py``) and after a second look at
-the words that are still unsure (``rescoring.py``).
+``encode_visual`` sees: which way up, where the lines are and in what order, what they look like. ``decode`` writes what
+the CTC head drafted, after the decoder has verified it letter by letter (``verify.py``) and after a lexicon rescoring
+at the words that are still unsure (``rescoring.py``).
 """
 
 from __future__ import annotations
@@ -15,35 +15,36 @@ import numpy as np
 
 from data_contracts.config import CompactConfig
 from data_contracts.result import BlankReason
-from models.compact.blank import why_blank
-from models.compact.ctc_score import CtcHead
-from models.compact.detector import LineDetector
-from models.compact.draft_words import page_words, sure_words
-from models.compact.edge_strips import uncut_lines
-from models.compact.line_ends import without_strokes
+from models.compact.decode.verify import Reading, hypothesis_reading
+from models.compact.decode.weights import WEIGHTS_SHA256, load_verifiers
+from models.compact.detect.blank import why_blank
+from models.compact.detect.detector import LineDetector
+from models.compact.detect.edge_strips import uncut_lines
+from models.compact.detect.unread import unread_ratio
 from models.compact.line_shape import Pixels
 from models.compact.onnx_weights import DETECTOR, RECOGNIZER
 from models.compact.orientation import find_rotation, turn
 from models.compact.ornaments import without_ornaments
-from models.compact.page_language import common_words, common_words_sha256, page_language
-from models.compact.page_memory import GEOMETRY, page_block
-from models.compact.recognizer import LineRecognizer
-from models.compact.rescoring import Rescored, WordRescorer
-from models.compact.show_through import lines_of_this_side
-from models.compact.typography import as_printed
-from models.compact.unread import unread_ratio
-from models.compact.verify import Reading, draft_reading
-from models.compact.weights import WEIGHTS_SHA256, load_verifiers
-from models.compact.word_list import load_word_lists
-from models.compact.words import draft_line
+from models.compact.recognise.ctc_score import CtcHead
+from models.compact.recognise.line_ends import without_strokes
+from models.compact.recognise.recognizer import LineRecognizer
+from models.compact.recognise.show_through import lines_of_this_side
+from models.compact.recognise.typography import as_printed
+from models.compact.rescore.page_memory import GEOMETRY, page_block
+from models.compact.rescore.rescoring import Rescored, WordRescorer
+from models.compact.words.hypothesis_words import confident_words, page_words
+from models.compact.words.page_language import common_words, common_words_sha256, page_language
+from models.compact.words.word_list import load_word_lists
+from models.compact.words.words import hypothesis_line
 from models.layout import line_directions, reading_order
-from models.sr_swa.protocol import Decoding, EncodedLine, EncodedPage, Geometry, PageImage
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.pages import Decoding, EncodedLine, EncodedPage, PageImage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from models.sr_swa.context import AttentionContext
-    from models.sr_swa.kv import KVBlock
+    from models.sr_swa.memory.kv import KVBlock
 
 ALGORITHM = "compact-15"
 """To be raised with every change of this package that can change a reading."""
@@ -53,9 +54,9 @@ with three characters or more stood below 0.5, so what is bad but legible has ro
 SHORT_NOISE_CONFIDENCE = 0.5
 SHORT_CHARACTERS = 2
 """The same for one or two characters: there all 86 below 0.5 were specks, stamps and misread ditto marks."""
-DECODER, SECOND_LOOK = "decoder_", "second_look"
+DECODER, LEXICON_RESCORING = "decoder_", "lexicon_rescoring"
 """``Line.read_by`` of a line that the decoder changed, with the language of its weights behind it (``decoder_fr``), and
-of one in which the second look changed a word."""
+of one in which the lexicon rescoring changed a word."""
 
 
 class CompactModel:
@@ -69,11 +70,11 @@ class CompactModel:
         """
         self._detector = LineDetector(config.detector_side_px, config.threads, folder)
         self._recognizer = LineRecognizer(config.threads, folder)
-        self._lists = load_word_lists() if config.second_look and config.word_lists else ()
+        self._lists = load_word_lists() if config.lexicon_rescoring and config.word_lists else ()
         self._verifiers = load_verifiers(self._recognizer.characters, folder) if config.decoder else {}
-        self._second_look: WordRescorer | None = None
-        if config.second_look:
-            self._second_look = WordRescorer(CtcHead.load(folder), self._recognizer.characters, self._lists)
+        self._lexicon_rescoring: WordRescorer | None = None
+        if config.lexicon_rescoring:
+            self._lexicon_rescoring = WordRescorer(CtcHead.load(folder), self._recognizer.characters, self._lists)
 
     @property
     def fingerprint(self) -> str:
@@ -120,57 +121,59 @@ class CompactModel:
         )
 
     def prefill(self, page: EncodedPage, context: AttentionContext) -> KVBlock:
-        """Return the page's sure words; they depend on the page alone, so ``context`` is not asked."""
+        """Return the page's high-confidence words; they depend on the page alone, so ``context`` is not asked."""
         del context
         return page_block(page, self._recognizer.characters)
 
     def decode(self, page: EncodedPage, context: AttentionContext) -> Decoding:
-        """Write the draft of each line as verified, with the words that a second look in ``context`` finds misread."""
+        """Write each line as verified, with the words that lexicon rescoring in ``context`` finds misread."""
         return self.write(page, self.verify(page), context)
 
     def verify(self, page: EncodedPage) -> list[Reading]:
-        """Return the decoder's readings of the lines of ``page``, a function of the page; elsewhere the drafts.
+        """Return the decoder's readings of the lines of ``page``, a function of the page; elsewhere the hypotheses.
 
-        The weights are those of the language that the page's sure words show; without any, drafts stand. The context
-        of a line is the draft of the line before it, and nothing at the top of a page.
+        The weights are those of the language that the page's high-confidence words show; without any, hypotheses stand.
+        The context of a line is the hypothesis of the line before it, and nothing at the top of a page.
         """
-        language = page_language(sure_words(page_words(page.lines, self.characters)), common_words())
+        language = page_language(confident_words(page_words(page.lines, self.characters)), common_words())
         if language is None or language not in self._verifiers:
-            return [draft_reading(line) for line in page.lines]
+            return [hypothesis_reading(line) for line in page.lines]
         return [replace(reading, weights=language) for reading in self._verifiers[language].read_lines(page.lines)]
 
     def write(self, page: EncodedPage, readings: Sequence[Reading], context: AttentionContext) -> Decoding:
-        """Return ``readings`` of the lines of ``page`` as text, after the second look."""
+        """Return ``readings`` of the lines of ``page`` as text, after the lexicon rescoring."""
         written = [
             reading.as_line(line) if reading.changed else line
             for line, reading in zip(page.lines, readings, strict=True)
         ]
         verified = as_printed(written, self.characters)  # the decoder writes shapes, as it was taught
-        looked = self._second_look.rescore_page(verified, context) if self._second_look else Rescored(verified)
+        looked = (
+            self._lexicon_rescoring.rescore_page(verified, context) if self._lexicon_rescoring else Rescored(verified)
+        )
         lines, doubts = [], [0.0]
         for index, encoded in enumerate(looked.lines):
-            line = draft_line(encoded, self._recognizer.characters)
+            line = hypothesis_line(encoded, self._recognizer.characters)
             if line is not None:
                 doubts.append(1 - line.confidence)
-                changed = not np.array_equal(verified[index].draft_ids, page.lines[index].draft_ids)
+                changed = not np.array_equal(verified[index].ctc_ids, page.lines[index].ctc_ids)
                 read_by = DECODER + readings[index].weights if changed else line.read_by
-                read_by = SECOND_LOOK if index in looked.changed_lines else read_by
+                read_by = LEXICON_RESCORING if index in looked.changed_lines else read_by
                 helped_by = looked.helping_pages(index)
                 lines.append(line.model_copy(update={"read_by": read_by, "helped_by_pages": helped_by}))
-        ids = [int(index) for encoded in looked.lines for index in encoded.draft_ids]
+        ids = [int(index) for encoded in looked.lines for index in encoded.ctc_ids]
         self.remember(page, context)
         return Decoding(
             lines=tuple(lines), token_ids=tuple(ids), uncertainty=max(doubts), window_mass=looked.window_mass
         )
 
     def remember(self, page: EncodedPage, context: AttentionContext) -> None:
-        """Count the sure words of ``page``, as drafted, for the pages after it."""
-        if self._second_look:
-            self._second_look.count_page(page.lines, context)
+        """Count the high-confidence words of ``page``, as drafted, for the pages after it."""
+        if self._lexicon_rescoring:
+            self._lexicon_rescoring.count_page(page.lines, context)
 
-    def draft_text(self, page: EncodedPage) -> str:
-        """Return what the eyes alone read on ``page``, a line a line: a draft for a larger model."""
-        return "\n".join(self._recognizer.text(line.draft_ids) for line in page.lines)
+    def hypothesis_text(self, page: EncodedPage) -> str:
+        """Return what detector and recogniser read on ``page``, a line a line: a hypothesis for a larger model."""
+        return "\n".join(self._recognizer.text(line.ctc_ids) for line in page.lines)
 
     def _see(self, pixels: Pixels) -> list[EncodedLine]:
         """Return all lines of ``pixels`` as it stands, in no useful order."""
@@ -181,10 +184,10 @@ class CompactModel:
     def _writing(self, pixels: Pixels, clear: Sequence[EncodedLine]) -> list[EncodedLine]:
         """Return what is writing among the ``clear`` lines of ``pixels``, without strokes that are none."""
         legible = uncut_lines(pixels, clear)
-        texts = [self._recognizer.text(line.draft_ids) for line in legible]
+        texts = [self._recognizer.text(line.ctc_ids) for line in legible]
         return without_strokes(pixels, without_ornaments(pixels, legible, texts), self._recognizer)
 
     def _is_noise(self, line: EncodedLine) -> bool:
-        text = self._recognizer.text(line.draft_ids).strip()
+        text = self._recognizer.text(line.ctc_ids).strip()
         floor = SHORT_NOISE_CONFIDENCE if len(text) <= SHORT_CHARACTERS else NOISE_CONFIDENCE
-        return not text or float(np.mean(line.draft_posteriors)) < floor
+        return not text or float(np.mean(line.ctc_posteriors)) < floor

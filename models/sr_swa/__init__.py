@@ -7,13 +7,15 @@ from models.sr_swa.context import AttentionContext
 from models.sr_swa.continuous import ContinuousDecoder, continuous_decode
 from models.sr_swa.controller import ContextController, MemoryWatermark
 from models.sr_swa.gate import need_cross_page_context
-from models.sr_swa.kv import KVBlock
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.memory.kv import KVBlock
+from models.sr_swa.memory.state import ReferenceState, load_state, state_bytes, write_state
+from models.sr_swa.memory.store import SparseReferenceStore
+from models.sr_swa.memory.tail import OutputTail
+from models.sr_swa.memory.window import SlidingWindow
 from models.sr_swa.meter import PageMeter
-from models.sr_swa.protocol import Decoding, EncodedLine, EncodedPage, FailedPage, Geometry, OcrModel, PageImage
-from models.sr_swa.state import ReferenceState, load_state, state_bytes, write_state
-from models.sr_swa.store import SparseReferenceStore
-from models.sr_swa.tail import OutputTail
-from models.sr_swa.window import SlidingWindow
+from models.sr_swa.pages import Decoding, EncodedLine, EncodedPage, FailedPage, PageImage
+from models.sr_swa.protocol import OcrModel
 
 __all__ = [
     "AttentionContext",

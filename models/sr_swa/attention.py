@@ -17,8 +17,8 @@ from itertools import accumulate
 
 import torch
 
-from models.sr_swa.kv import SlotBuffer
-from models.sr_swa.protocol import Geometry
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.memory.kv import SlotBuffer
 from models.sr_swa.rotary import turn_to
 
 

@@ -16,7 +16,7 @@ from typing import Self
 from data_contracts.config import SrSwaConfig
 from data_contracts.errors import ConfigError
 from models.sr_swa.controller import DENSER_FACTOR
-from models.sr_swa.protocol import Geometry
+from models.sr_swa.geometry import Geometry
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,15 @@ from data_contracts.result import PageMetrics
 from models.sr_swa.attention import Span, Step
 from models.sr_swa.bands import Bands
 from models.sr_swa.gate import need_cross_page_context
-from models.sr_swa.kv import KVBlock, SlotBuffer
-from models.sr_swa.protocol import Decoding, Geometry
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.memory.kv import KVBlock, SlotBuffer
+from models.sr_swa.memory.state import JSON, Snapshot
+from models.sr_swa.memory.store import Reference, Selector, SparseReferenceStore
+from models.sr_swa.memory.tail import OutputTail
+from models.sr_swa.memory.usage import Fetch, PageUse
+from models.sr_swa.memory.window import SlidingWindow, SlotSource
+from models.sr_swa.pages import Decoding
 from models.sr_swa.rotary import rotate_in_place
-from models.sr_swa.state import JSON, Snapshot
-from models.sr_swa.store import Reference, Selector, SparseReferenceStore
-from models.sr_swa.tail import OutputTail
-from models.sr_swa.usage import Fetch, PageUse
-from models.sr_swa.window import SlidingWindow, SlotSource
 
 
 class AttentionContext:

@@ -19,11 +19,12 @@ from data_contracts.errors import DecodeFailed, OutOfMemory, PageFailed, WrongMo
 from data_contracts.result import Event, PageResult, PageStatus, PageTimings
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.controller import ContextController, MemoryWatermark
+from models.sr_swa.memory.state import ReferenceState, StatefulPart
+from models.sr_swa.memory.store import Selector, SparseReferenceStore
+from models.sr_swa.memory.window import SlotSource
 from models.sr_swa.meter import PageMeasurement, PageMeter
-from models.sr_swa.protocol import Decoding, EncodedPage, FailedPage, OcrModel
-from models.sr_swa.state import ReferenceState, StatefulPart
-from models.sr_swa.store import Selector, SparseReferenceStore
-from models.sr_swa.window import SlotSource
+from models.sr_swa.pages import Decoding, EncodedPage, FailedPage
+from models.sr_swa.protocol import OcrModel
 
 COMPLETE = "complete"
 """The only stop reason of a page that has been read to its end."""

@@ -26,9 +26,9 @@ import torch
 
 from data_contracts.config import SrSwaConfig
 from data_contracts.errors import ConfigError
-from data_contracts.process_memory import process_peak_bytes
 from data_contracts.result import Event
-from models.sr_swa.state import JSON, Snapshot
+from models.process_memory import process_peak_bytes
+from models.sr_swa.memory.state import JSON, Snapshot
 
 HIGH_RATIO = 0.85
 """Above it the window shrinks: one page of a 7B decoder and a rendered scan still fit into the rest of 8 GB."""

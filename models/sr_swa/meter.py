@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from data_contracts.process_memory import process_peak_bytes
 from data_contracts.result import PageTimings
+from models.process_memory import process_peak_bytes
 
 KEPT_PAGES = 1024
 """Timings that nobody takes are dropped beyond the largest chunk, so that a meter never grows."""

@@ -14,9 +14,9 @@ from statistics import mean
 
 import torch
 
-from models.sr_swa.kv import KVBlock
-from models.sr_swa.protocol import Geometry
-from models.sr_swa.store import SparseReferenceStore
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.memory.kv import KVBlock
+from models.sr_swa.memory.store import SparseReferenceStore
 
 GEOMETRY = Geometry(layers=2, kv_heads=4, head_dim=32, page_tokens=64, rope_theta=None)
 CAPACITY_PAGES, WINDOW_PAGES, REFERENCE_TOKENS, TOP_K = 64, 8, 16, 4

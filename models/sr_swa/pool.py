@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from data_contracts.config import SrSwaConfig
 from data_contracts.errors import ConfigError
-from models.sr_swa.protocol import Geometry, OcrModel
-from models.sr_swa.window import Slot, new_slot
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.memory.window import Slot, new_slot
+from models.sr_swa.protocol import OcrModel
 
 
 def borrowed_slots(model: OcrModel, config: SrSwaConfig) -> AbstractContextManager[SlotLease | None]:

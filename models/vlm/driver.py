@@ -14,7 +14,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from data_contracts.errors import ModelUnavailable
 from models.sr_swa.attention import Step
-from models.sr_swa.store import group_query
+from models.sr_swa.memory.store import group_query
 from models.vlm.cache import ATTENTION_NAME, FLIGHT, Flight, cache_of, register_attention
 from models.vlm.rope import RopeAdapter, head_dim_of
 

@@ -1,7 +1,7 @@
 """Any vision-language model of transformers whose decoder the driver serves, loaded as transformers saves it.
 
 The page is one picture, fitted into a square; the model answers with plain text. It says nothing of places, so each
-line of its answer stands where the compact model's eyes saw the line that reads most like it.
+line of its answer stands where the compact model saw the line that reads most like it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from data_contracts.config import VlmConfig
 from data_contracts.result import Line
-from models.sr_swa.protocol import EncodedPage, PageImage
+from models.sr_swa.pages import EncodedPage, PageImage
 from models.vlm.driver import DecoderDriver
 from models.vlm.loading import choose_place, fingerprint, load_image_processor, load_pretrained, local_folder
 from models.vlm.places import placed_lines
@@ -57,14 +57,14 @@ class PlainTextPages:
     """A ``PageAdapter``: the model's vision tower on one view of the whole page, its answer as lines of text."""
 
     def __init__(
-        self, model: Any, tokenizer: Any, processor: Any, view_px: int, eyes_text: Callable[[EncodedPage], str]
+        self, model: Any, tokenizer: Any, processor: Any, view_px: int, compact_text: Callable[[EncodedPage], str]
     ) -> None:
-        """Bind to a loaded model; ``eyes_text`` gives what the eyes read on a page, a line a line."""
+        """Bind to a loaded model; ``compact_text`` gives what the compact model read on a page, a line a line."""
         self._model = model
         self._tokenizer = tokenizer
         self._processor = processor
         self._view_px = view_px
-        self._eyes_text = eyes_text
+        self._compact_text = compact_text
         for tiling in ("do_image_splitting", "crop_to_patches"):
             if hasattr(processor, tiling):
                 setattr(processor, tiling, False)
@@ -80,9 +80,9 @@ class PlainTextPages:
         return EncodedPage(image.page_number, width_px, height_px, image.dpi, features=features.float().cpu())
 
     def lines(self, page: EncodedPage, token_ids: Sequence[int], confidences: Sequence[float]) -> tuple[Line, ...]:
-        """Return the lines of the answer, each where the eyes saw it; confidence is the mean over the page."""
+        """Return the lines of the answer, each where the compact model saw it; confidence is the mean over the page."""
         text = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
-        return placed_lines(text, self._eyes_text(page).split("\n"), page, float(np.mean(confidences or [0.0])))
+        return placed_lines(text, self._compact_text(page).split("\n"), page, float(np.mean(confidences or [0.0])))
 
     def residual_positions(self, page: EncodedPage) -> torch.Tensor | None:
         """Return what the grid of the page's tokens has beyond their order [axes, tokens]; None with one axis."""
@@ -110,10 +110,10 @@ class PlainTextPages:
         return value.to(self._model.device, self._model.dtype if value.is_floating_point() else value.dtype)
 
 
-def load_vision_language(config: VlmConfig, eyes_text: Callable[[EncodedPage], str]) -> VlmReader:
+def load_vision_language(config: VlmConfig, compact_text: Callable[[EncodedPage], str]) -> VlmReader:
     """Return the reader of the checkpoint in ``config.model_path``.
 
-    ``eyes_text`` is what another reader reads on a page, a line a line: places of lines, and drafts if configured.
+    ``compact_text`` is what another reader reads on a page, a line a line: places of lines, and drafts if configured.
 
     Raises:
         ModelUnavailable: device, memory, files, version or the decoder's layers do not do; the message says which.
@@ -123,7 +123,7 @@ def load_vision_language(config: VlmConfig, eyes_text: Callable[[EncodedPage], s
     place, folder = choose_place(config), local_folder(config.model_path or "", REMEDY)
     model, tokenizer = load_pretrained(folder, AutoModelForImageTextToText, AutoTokenizer, place, REMEDY)
     processor = load_image_processor(folder, REMEDY)
-    pages = PlainTextPages(model, tokenizer, processor, config.view_px, eyes_text)
+    pages = PlainTextPages(model, tokenizer, processor, config.view_px, compact_text)
     largest = pages.encode(PageImage(1, np.full((config.view_px, config.view_px, 3), 255, dtype=np.uint8), 72.0))
     assert largest.features is not None
     return VlmReader(
@@ -132,7 +132,7 @@ def load_vision_language(config: VlmConfig, eyes_text: Callable[[EncodedPage], s
         pages,
         page_tokens=len(largest.features),
         fingerprint=fingerprint(folder, place, ALGORITHM),
-        drafter=lambda page: tokenizer.encode(eyes_text(page), add_special_tokens=False),
+        drafter=lambda page: tokenizer.encode(compact_text(page), add_special_tokens=False),
         pool_pages=config.pool_pages,
     )
 

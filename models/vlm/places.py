@@ -1,4 +1,4 @@
-"""Where the lines of a plain text stand on the page: beside what other eyes read there.
+"""Where the lines of a plain text stand on the page: beside what another reader reads there.
 
 Both readings are in reading order, so the lines are aligned as two sequences: the pairing that is most alike, and
 never crosses.
@@ -12,7 +12,7 @@ import numpy as np
 
 from data_contracts.geometry import Box
 from data_contracts.result import Line
-from models.sr_swa.protocol import EncodedPage
+from models.sr_swa.pages import EncodedPage
 from models.vlm.detections import line_in, lines_of
 
 LEAST_ALIKE = 0.5

@@ -14,9 +14,10 @@ import torch
 from data_contracts.result import Line
 from models.sr_swa.bands import Bands
 from models.sr_swa.context import AttentionContext
-from models.sr_swa.kv import KVBlock
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.memory.kv import KVBlock
+from models.sr_swa.pages import Decoding, EncodedPage, PageImage
 from models.sr_swa.pool import SlotPool
-from models.sr_swa.protocol import Decoding, EncodedPage, Geometry, PageImage
 from models.vlm.drafts import Draft
 from models.vlm.driver import DecoderDriver
 from models.vlm.guard import NgramGuard

@@ -11,7 +11,7 @@ CHANGES: list[dict[str, Any]] = [
     {"model": "unlimited-ocr"},
     {"render": {"dpi": 300}},
     {"sr_swa": {"window_pages": 4}},
-    {"compact": {"second_look": False}},
+    {"compact": {"lexicon_rescoring": False}},
     {"vlm": {"max_new_tokens": 100}},
 ]
 MOVES: list[dict[str, Any]] = [{"model_path": "weights"}, {"device": "cpu"}, {"pool_pages": 8}]

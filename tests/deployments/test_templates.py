@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prefect.flows import load_flow_from_entrypoint
 
-from flows.deployments import DEPLOYMENTS, FLOW_PROCESS, WORK_POOL, job_template
+from flows.serving.deployments import DEPLOYMENTS, FLOW_PROCESS, WORK_POOL, job_template
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = ROOT / "deployments"

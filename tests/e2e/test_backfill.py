@@ -16,7 +16,7 @@ import pytest
 from support.command import RUN_TIMEOUT_S, command, run
 from support.short_pages import short_page, three_lines
 
-from flows.prefect_server import prefect_api
+from flows.serving.prefect_server import prefect_api
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 
@@ -72,7 +72,7 @@ def output(failed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(failed, tmp_path / "out"))
 
 
-def shelf(output: Path) -> Path:
+def published_folder(output: Path) -> Path:
     (folder,) = (path.parent for path in output.glob("[!.]*/manifest.json"))
     return folder
 
@@ -130,7 +130,7 @@ def test_backfill_patches_two_of_a_hundred_pages_in_every_output_and_nothing_els
     assert done.returncode == 0, done.stderr
     (document,) = json.loads(done.stdout)["documents"]
     assert document["statuses"] == {"79": "text", "83": "text"}
-    assert_only_lost_pages_changed(shelf(failed), shelf(output))
+    assert_only_lost_pages_changed(published_folder(failed), published_folder(output))
     stale = warehouse(output, "SELECT page_number FROM pages WHERE stale_context ORDER BY page_number")
     assert [row["page_number"] for row in stale] == document["stale_pages"] == [80, 81, 82, *range(84, PAGES + 1)]
     attempts = warehouse(output, "SELECT * FROM backfill_attempts ORDER BY page_number")
@@ -142,13 +142,15 @@ def test_backfill_patches_two_of_a_hundred_pages_in_every_output_and_nothing_els
         in_context = run("backfill", "-o", output, "--status", "stale", "--json")
         assert in_context.returncode == 0, in_context.stderr
         assert json.loads(in_context.stdout)["documents"][0]["stale_pages"] == []
-        manifest = json.loads((shelf(output) / "manifest.json").read_text())
+        manifest = json.loads((published_folder(output) / "manifest.json").read_text())
         assert [page["page_number"] for page in manifest["backfilled_pages"]] == list(LOST), "the others were not bad"
         return
-    patched = {name: (shelf(output) / name).read_bytes() for name in ("document.txt", "document.pdf", "pages.jsonl")}
+    patched = {
+        name: (published_folder(output) / name).read_bytes() for name in ("document.txt", "document.pdf", "pages.jsonl")
+    }
     again = run("run", scans, "-o", output)
     assert again.returncode == 0, again.stderr
-    assert all((shelf(output) / name).read_bytes() == content for name, content in patched.items()), (
+    assert all((published_folder(output) / name).read_bytes() == content for name, content in patched.items()), (
         "a later run keeps what was backfilled"
     )
 
@@ -158,12 +160,12 @@ def test_backfill_with_another_resolution_says_so_and_cascades(failed: Path, out
     assert done.returncode == 0, done.stderr
     (document,) = json.loads(done.stdout)["documents"]
     assert document["stale_pages"] == []
-    lines = [json.loads(line) for line in json_lines(shelf(output))]
+    lines = [json.loads(line) for line in json_lines(published_folder(output))]
     assert [line["dpi"] for line in lines[77:80]] == [lines[0]["dpi"], 300.0, lines[0]["dpi"]]
     assert lines[78]["events"][-1]["kind"] == "backfilled"
     assert "render.dpi=300" in lines[78]["events"][-1]["detail"]
-    assert json_lines(shelf(output))[:78] == json_lines(shelf(failed))[:78]
-    manifest = json.loads((shelf(output) / "manifest.json").read_text())
+    assert json_lines(published_folder(output))[:78] == json_lines(published_folder(failed))[:78]
+    manifest = json.loads((published_folder(output) / "manifest.json").read_text())
     assert [page["config"]["render"]["dpi"] for page in manifest["backfilled_pages"]] == [300, 300]
     assert manifest["stale_context_pages"] == []
     assert warehouse(output, "SELECT * FROM pages WHERE stale_context") == []

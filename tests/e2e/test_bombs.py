@@ -10,7 +10,7 @@ from support import bombs
 from support.scripted_run import TIMEOUT_S, executions, start
 from support.sources import drawn_pdf
 
-from data_contracts.jsonl import read_pages
+from data_contracts.formats.jsonl import read_pages
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from support.command import run
 
-from data_contracts.mupdf import mupdf
-from data_contracts.verdict import Verdict
-from flows.query import run_query
-from flows.sample import write_sample
+from data_contracts.quality.verdict import Verdict
+from flows.commands.query import run_query
+from flows.sample.book import write_sample
+from tasks.sources.pdf.mupdf import mupdf
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow]
 
@@ -65,8 +65,8 @@ def test_a_sound_book_passes_and_a_faulty_one_is_kept_back(tmp_path: Path) -> No
     faulty = with_faults(longer, tmp_path / "faulty.pdf", 15, blanked=4, doubled=8, swapped=12)
     out = tmp_path / "out"
     done = run("run", sound, faulty, "-o", out, "--gate", "--json")
-    passed, kept_back = json.loads(done.stdout)["documents"]
-    assert (passed["published"], kept_back["published"]) == (True, False), done.stderr
+    passed, quarantined = json.loads(done.stdout)["documents"]
+    assert (passed["published"], quarantined["published"]) == (True, False), done.stderr
     assert done.returncode == CONTRACT_VIOLATED
     assert verdict_of(out, passed["id"]).failing_pages == ()
     assert (out / passed["id"] / "report.html").exists()
@@ -83,7 +83,7 @@ def test_a_sound_book_passes_and_a_faulty_one_is_kept_back(tmp_path: Path) -> No
 
 
 def files_of(output: Path) -> dict[str, bytes]:
-    """Return what was published and kept back, but for what tells of the run itself."""
+    """Return what was published and quarantined, but for what tells of the run itself."""
     return {
         f"{path.parent.name}/{path.name}": path.read_bytes()
         for path in (*output.glob("*/*.*"), *output.glob(".tomeflow/quarantine/*/*.*"))

@@ -1,4 +1,4 @@
-"""An archive on a real S3 server becomes a shelf, whatever is wrong with three of its thirty documents."""
+"""An archive on a real S3 server is published, whatever is wrong with three of its thirty documents."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 from support.command import RUN_TIMEOUT_S, command, run
 from support.short_pages import short_page, short_pdf, three_lines
 
-from flows.prefect_server import prefect_api
-from flows.query import run_query
+from flows.commands.query import run_query
+from flows.serving.prefect_server import prefect_api
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 

@@ -12,7 +12,7 @@ from support.failures.processes import children_of, until
 from support.scripted_run import TIMEOUT_S, executions, start
 from support.sources import drawn_pdf
 
-from data_contracts.jsonl import read_pages
+from data_contracts.formats.jsonl import read_pages
 from data_contracts.result import PageResult
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow]

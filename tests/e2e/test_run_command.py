@@ -14,7 +14,7 @@ import pytest
 from support.command import RUN_TIMEOUT_S, command, run
 from support.failures.processes import until
 
-from flows.sample import write_sample
+from flows.sample.book import write_sample
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow]
 
@@ -175,7 +175,7 @@ def test_a_wrong_parameter_lists_every_wrong_field(sample: Path, tmp_path: Path)
 def test_help_imports_nothing_heavy() -> None:
     heavy = ("prefect", "torch", "pandas", "cv2", "pymupdf", "numpy", "pydantic", "duckdb")
     code = (
-        "import sys; from flows.cli import main\n"
+        "import sys; from flows.commands.cli import main\n"
         "main(['--help'])\n"
         f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
     )

@@ -10,7 +10,7 @@ import fsspec
 import pytest
 from support.command import run
 
-from flows.sample import write_sample
+from flows.sample.book import write_sample
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow]
 

@@ -16,7 +16,7 @@ import pytest
 from support.command import command, run
 from support.served import Served, until
 
-from flows.sample import write_sample
+from flows.sample.book import write_sample
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 
@@ -71,7 +71,7 @@ def test_the_schedule_is_paused_at_first_and_all_stays_as_a_person_set_it(served
         "concurrency_options": {"collision_strategy": "CANCEL_NEW"},
     }
     served.ask(f"/deployments/{schedule['deployment_id']}", edited, method="PATCH")
-    again = [sys.executable, "-m", "flows.registration", str(served.output), str(served.folder)]
+    again = [sys.executable, "-m", "flows.serving.registration", str(served.output), str(served.folder)]
     environment = {**served.environment, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(served.home)}
     done = subprocess.run(again, cwd=served.folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -196,7 +196,7 @@ def _answers(served: Served) -> bool:
 
 def test_no_process_asked_for_any_name_but_this_machine(served: Served) -> None:
     lookups = served.lookups()
-    for part in ("uvicorn", "prefect worker", "flow_process", "flows.registration"):
+    for part in ("uvicorn", "prefect worker", "flow_process", "flows.serving.registration"):
         assert any(part in arguments for _, arguments in lookups), f"{part} was not recorded"
     assert not [entry for entry in lookups if entry[0] not in LOCAL_NAMES]
 
@@ -204,7 +204,7 @@ def test_no_process_asked_for_any_name_but_this_machine(served: Served) -> None:
 def test_an_ordinary_end_leaves_no_process_and_exit_code_0(served: Served) -> None:
     source = write_sample(served.folder / "cut_off.pdf", PAGES, seed=6)
     run_id = served.start_run(source=str(source), output=str(served.output), config={"chunk_pages": 1})
-    until(lambda: served.processes("flows.steps"), 300, lambda: served.story(run_id))
+    until(lambda: served.processes("flows.execution.steps"), 300, lambda: served.story(run_id))
     assert served.terminate() == 0
     left = served.processes()
     assert not left, [Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ") for pid in left]

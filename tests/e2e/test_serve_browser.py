@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect, sync_playwright
 from support.browser import CHROMIUM_FLAGS
 from support.served import RUN_TIMEOUT_S, Served
 
-from flows.sample import write_sample
+from flows.sample.book import write_sample
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 

@@ -88,7 +88,7 @@ def kill(served: Served, *victims: str) -> None:
     dying = [pid for victim in victims for pid in served.processes(victim)]
     assert dying
     if victims != ("uvicorn",):
-        dying += [pid for dependant in ("flow_process", "flows.steps") for pid in served.processes(dependant)]
+        dying += [pid for dependant in ("flow_process", "flows.execution.steps") for pid in served.processes(dependant)]
     for victim in victims:
         for pid in served.processes(victim):
             os.kill(pid, signal.SIGKILL)

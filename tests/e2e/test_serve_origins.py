@@ -22,7 +22,7 @@ from support.browser import CHROMIUM_FLAGS
 from support.command import run
 from support.served import Served, until
 
-from flows.sample import write_sample
+from flows.sample.book import write_sample
 
 pytestmark = [pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
 
@@ -289,7 +289,7 @@ def test_a_pool_of_an_older_version_is_corrected_and_its_limit_stays(served: Ser
         database.execute("UPDATE work_pool SET base_job_template = ?", [json.dumps(FREE_COMMAND)])
         database.execute("UPDATE deployment SET infra_overrides = ?", [json.dumps({"command": "touch made"})])
     assert "command" in served.ask("/work_pools/tomeflow")["base_job_template"]["variables"]["properties"]
-    again = [sys.executable, "-m", "flows.registration", str(served.output), str(served.folder)]
+    again = [sys.executable, "-m", "flows.serving.registration", str(served.output), str(served.folder)]
     environment = {**served.environment, "PREFECT_API_URL": f"{served.url}/api", "PREFECT_HOME": str(served.home)}
     done = subprocess.run(again, cwd=served.folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

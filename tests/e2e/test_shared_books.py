@@ -17,7 +17,7 @@ import pytest
 from support.command import command, run
 from support.failures.processes import children_of
 
-from data_contracts.jsonl import read_pages
+from data_contracts.formats.jsonl import read_pages
 from data_contracts.result import Line
 
 pytestmark = [pytest.mark.shared_data, pytest.mark.e2e, pytest.mark.flow, pytest.mark.slow]
@@ -30,7 +30,7 @@ MOST_GROWTH_RATIO = 1.05
 SAMPLE_S = 0.2
 TILT_RATIO = 0.15
 """Lines on drawings lean more than this; pdftotext takes their words apart, letter by letter."""
-# Two pages a book are few: the project's own limit on whole books is 1.0 % (tomeflow bench eyes).
+# Two pages a book are few: the project's own limit on whole books is 1.0 % (tomeflow bench readers).
 MOST_CER_OF_FORTY_PAGES = 0.02
 
 
@@ -45,7 +45,9 @@ class ResidentMemory(threading.Thread):
 
     def run(self) -> None:
         while self._process.poll() is None:
-            steps = [pid for pid in children_of(self._process.pid) if "flows.steps" in text_of(pid, "cmdline")]
+            steps = [
+                pid for pid in children_of(self._process.pid) if "flows.execution.steps" in text_of(pid, "cmdline")
+            ]
             held = [re.search(r"VmRSS:\s+(\d+)", text_of(pid, "status")) for pid in (self._process.pid, *steps)]
             if steps and all(held):
                 self.samples.append((self._pages_done(), sum(int(found[1]) * 1024 for found in held if found)))

@@ -10,8 +10,8 @@ from support import bombs
 
 from data_contracts.config import RenderConfig
 from data_contracts.errors import RenderFailed, TooCostlyDocument, UnreadableDocument
-from flows.rendering import BoundedPages
-from tasks.ingest import fetch_document
+from flows.execution.rendering import BoundedPages
+from tasks.sources.fetch import fetch_document
 
 SECONDS = 2
 ENDED = "more than 2 s of processor time"

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.shelf import shelve
+from support.published import shelve
 
 from data_contracts.errors import ConfigError
 from data_contracts.geometry import Box

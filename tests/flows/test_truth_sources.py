@@ -13,8 +13,8 @@ from support.readings import blank_page, text_page
 from support.sources import drawn_pdf, scanned_pdf
 
 from data_contracts.errors import ConfigError, ModelUnavailable
-from flows.cli import main
-from flows.query import run_query
+from flows.commands.cli import main
+from flows.commands.query import run_query
 
 SHOWN = "The keeper lit the lamp at dusk"
 INVISIBLE = 3

@@ -87,8 +87,8 @@ def test_many_documents_at_once_stay_within_the_pool() -> None:
 
 
 def test_the_benchmark_measures_device_memory() -> None:
-    from flows.benchmark_vlm import measure
-    from flows.benchmark_vlm_decoder import Setup
+    from flows.bench.vlm import measure
+    from flows.bench.vlm_decoder import Setup
 
     report = measure(Setup((8, 16), 1, "cuda", "bfloat16", 4, 64, 5))
     ours = report.contenders[-1]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from data_contracts.errors import BrokenChecksum
 from data_contracts.result import BlankReason
 from models.features import features_bytes, read_features
-from models.sr_swa.protocol import EncodedLine, EncodedPage, FailedPage
+from models.sr_swa.pages import EncodedLine, EncodedPage, FailedPage
 
-ARRAYS = ("frames", "draft_ids", "draft_posteriors", "draft_frames", "top_ids", "top_posteriors")
+ARRAYS = ("frames", "ctc_ids", "ctc_posteriors", "ctc_frames", "top_ids", "top_posteriors")
 
 
 def encoded_line(seed: int, frames: int, characters: int) -> EncodedLine:
@@ -22,9 +22,9 @@ def encoded_line(seed: int, frames: int, characters: int) -> EncodedLine:
         quad=((1.5, 2.0), (90.0, 2.25), (90.0, 20.0), (1.5, 19.0)),
         direction="vertical" if seed % 2 else "horizontal",
         frames=draw.normal(size=(frames, 120)).astype(np.float16),
-        draft_ids=draw.integers(1, 18710, characters).astype(np.int32),
-        draft_posteriors=draw.random(characters).astype(np.float32),
-        draft_frames=draw.integers(0, frames, characters).astype(np.int32),
+        ctc_ids=draw.integers(1, 18710, characters).astype(np.int32),
+        ctc_posteriors=draw.random(characters).astype(np.float32),
+        ctc_frames=draw.integers(0, frames, characters).astype(np.int32),
         top_ids=draw.integers(0, 18710, (frames, 8)).astype(np.int32),
         top_posteriors=draw.random((frames, 8)).astype(np.float16),
         frame_px=3.25,

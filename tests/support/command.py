@@ -10,7 +10,7 @@ RUN_TIMEOUT_S = 900
 
 
 def command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "flows.commands.cli", *map(str, arguments)]
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

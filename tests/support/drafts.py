@@ -1,4 +1,4 @@
-"""Lines whose picture and draft disagree as the test says: real letters on a small head."""
+"""Lines whose picture and hypothesis disagree as the test says: real letters on a small head."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.compact.ctc_score import CtcHead
-from models.compact.recognizer import collapse
-from models.sr_swa.protocol import EncodedLine
+from models.compact.recognise.ctc_score import CtcHead
+from models.compact.recognise.recognizer import collapse
+from models.sr_swa.pages import EncodedLine
 
 CHARACTERS = ("", *string.ascii_letters, *string.digits, *"-.,;'“”", *":(，：（", "王", "國", "一", "—", " ")
 FRAMES_A_CHARACTER = 3
@@ -25,12 +25,12 @@ def small_head() -> CtcHead:
     return CtcHead(np.eye(len(CHARACTERS), FEATURE_DIM, dtype=np.float32), np.zeros(len(CHARACTERS), np.float32))
 
 
-def drafted_line(
+def hypothesis_line(
     text: str, doubts: Mapping[int, Mapping[str, float]] | None = None, top_px: float = 0.0
 ) -> EncodedLine:
     """Return the line ``text``, clearly printed but for ``doubts``: place in the text -> character -> logit there.
 
-    The draft takes the likeliest character everywhere, as the recogniser does.
+    The hypothesis takes the likeliest character everywhere, as the recogniser does.
     """
     frames = np.zeros((FRAMES_A_CHARACTER * len(text) + 2, FEATURE_DIM), np.float32)
     frames[:, 0] = CERTAIN
@@ -49,15 +49,15 @@ def _line(frames: np.ndarray, top_px: float) -> EncodedLine:
     posteriors /= posteriors.sum(axis=1, keepdims=True)
     ids = np.argsort(-posteriors, axis=1, kind="stable")[:, :TOP_CLASSES].astype(np.int32)
     top = np.take_along_axis(posteriors, ids, axis=1)
-    draft_ids, draft_posteriors, draft_frames = collapse(ids, top)
+    ctc_ids, ctc_posteriors, ctc_frames = collapse(ids, top)
     width_px = 8.0 * len(frames)
     return EncodedLine(
         quad=((0.0, top_px), (width_px, top_px), (width_px, top_px + 40), (0.0, top_px + 40)),
         direction="horizontal",
         frames=frames,
-        draft_ids=draft_ids,
-        draft_posteriors=draft_posteriors,
-        draft_frames=draft_frames,
+        ctc_ids=ctc_ids,
+        ctc_posteriors=ctc_posteriors,
+        ctc_frames=ctc_frames,
         top_ids=ids,
         top_posteriors=top.astype(np.float16),
         frame_px=8.0,

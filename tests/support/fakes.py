@@ -15,8 +15,9 @@ from support.reference_transformer import line
 
 from data_contracts.result import BlankReason
 from models.sr_swa.context import AttentionContext
-from models.sr_swa.kv import KVBlock
-from models.sr_swa.protocol import Decoding, EncodedPage, FailedPage, Geometry, PageImage
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.memory.kv import KVBlock
+from models.sr_swa.pages import Decoding, EncodedPage, FailedPage, PageImage
 
 Script = Callable[[int], Sequence[int] | BlankReason | Exception]
 

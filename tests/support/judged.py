@@ -12,11 +12,11 @@ from support.sources import SCAN_DPI, SCAN_SIZE_PX, scanned_pdf
 from data_contracts.config import QualityConfig, ReadingConfig
 from data_contracts.document import StateRef
 from data_contracts.errors import ContractViolated
+from data_contracts.quality.verdict import Verdict
 from data_contracts.result import ChunkResult, PageResult, PageTimings
-from data_contracts.verdict import Verdict
 from tasks.collect import RunRecord, collect_document
-from tasks.ingest import fetch_document
-from tasks.publish import publish_document
+from tasks.publishing.publish import publish_document
+from tasks.sources.fetch import fetch_document
 from tasks.validate import publish_root, require_publishable, validate_document, verdict_fields
 
 

@@ -16,9 +16,10 @@ from data_contracts.result import Line, PageResult, Word
 from models.sr_swa.attention import Step
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.gate import entropy_uncertainty
-from models.sr_swa.kv import KVBlock
-from models.sr_swa.protocol import Decoding, EncodedPage, Geometry, PageImage
-from models.sr_swa.store import group_query
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.memory.kv import KVBlock
+from models.sr_swa.memory.store import group_query
+from models.sr_swa.pages import Decoding, EncodedPage, PageImage
 
 VOCABULARY = 48
 PROMPT_IDS = (1, 2, 3)

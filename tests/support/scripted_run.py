@@ -59,7 +59,7 @@ def executions(folder: Path) -> list[str]:
 if __name__ == "__main__":
     from data_contracts.config import DigitizeConfig
     from flows.digitize import digitize_collection
-    from flows.outcome import report_of
+    from flows.execution.outcome import report_of
 
     *sources, output, config = sys.argv[1:]
     reports = report_of(digitize_collection, sources, output, DigitizeConfig.model_validate_json(config))

@@ -22,11 +22,11 @@ from pathlib import Path
 
 from support.fakes import ScriptedModel
 
-from flows import steps
-from flows.rendering import BoundedPages
+from flows.execution import steps
+from flows.execution.rendering import BoundedPages
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.controller import PROCESS_PAGES, MemoryWatermark
-from models.sr_swa.protocol import Decoding, EncodedPage, PageImage
+from models.sr_swa.pages import Decoding, EncodedPage, PageImage
 
 FOLDER = Path(os.environ["SCRIPTED_FOLDER"])
 MADE: list[weakref.ref[PageImage]] = []

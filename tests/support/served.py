@@ -40,7 +40,7 @@ def _recording(function):
 _recording(lambda host: None)(None)
 for _name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
     setattr(socket, _name, _recording(getattr(socket, _name)))
-if "SCRIPTED_FOLDER" in os.environ and "flows.steps" in sys.orig_argv:
+if "SCRIPTED_FOLDER" in os.environ and "flows.execution.steps" in sys.orig_argv:
     from support import scripted_steps
     scripted_steps.install()
 '''

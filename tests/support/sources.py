@@ -1,4 +1,4 @@
-"""Small source documents: drawn pages as PDFs and image files, made anew for each test."""
+"""Small source documents: drawn pages as PDFs and image files, rebuilt for each test."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import torch
 from support.reference_transformer import PROMPT_IDS, SINK_IDS, VOCABULARY, line
 
 from data_contracts.result import Line
-from models.sr_swa.protocol import EncodedPage, PageImage
+from models.sr_swa.pages import EncodedPage, PageImage
 from models.vlm.driver import DecoderDriver
 from models.vlm.reader import VlmReader
 from models.vlm.writer import WritingRules

@@ -17,7 +17,8 @@ from support.reference_transformer import PROMPT_IDS
 from support.tiny_vlm import THETA, FeaturePages, sdpa_copy
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from models.sr_swa.protocol import EncodedPage, Geometry
+from models.sr_swa.geometry import Geometry
+from models.sr_swa.pages import EncodedPage
 from models.vlm.reader import VlmReader
 
 NAME = "test_oracle"

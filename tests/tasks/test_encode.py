@@ -12,7 +12,7 @@ from support.fakes import ScriptedModel
 from data_contracts.errors import RenderFailed
 from data_contracts.result import BlankReason
 from models.features import read_features
-from models.sr_swa.protocol import EncodedPage, FailedPage, PageImage
+from models.sr_swa.pages import EncodedPage, FailedPage, PageImage
 from tasks.encode import encode_chunk, encode_pages
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from data_contracts.errors import RenderFailed
 from models.sr_swa.controller import MemoryWatermark
-from models.sr_swa.protocol import PageImage
+from models.sr_swa.pages import PageImage
 from tasks.loading import QUEUE_DEPTH_PAGES, LoadingAhead
 
 PAGES = range(1, 13)

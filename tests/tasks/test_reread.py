@@ -15,7 +15,7 @@ from data_contracts.patch import PagePatch
 from data_contracts.result import ChunkCheckpoint, ChunkResult, PageResult, PageStatus
 from models.features import features_bytes
 from models.sr_swa.continuous import ContinuousDecoder
-from models.sr_swa.protocol import EncodedPage, FailedPage
+from models.sr_swa.pages import EncodedPage, FailedPage
 from tasks import storage
 from tasks.decode import decode_chunk
 from tasks.patches import PatchStore

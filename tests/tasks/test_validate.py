@@ -1,4 +1,4 @@
-"""The gate: failing pages are kept back with reasons, a failing document is not published, a person may overrule."""
+"""The gate: failing pages are quarantined with reasons, a failing document is not published, a person may overrule."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from support.readings import blank_page, text_page
 from data_contracts.config import QualityConfig, ReadingConfig
 from data_contracts.document import DocumentRef, StateRef
 from data_contracts.errors import ConfigError, ContractViolated, StorageUnavailable
+from data_contracts.quality.verdict import Release, Verdict
 from data_contracts.result import ChunkResult, GateStatus, PageResult
-from data_contracts.verdict import Release, Verdict
-from data_contracts.warehouse import open_warehouse
-from flows.query import main as query_main
-from flows.query import run_query
+from data_contracts.warehouse.connection import open_warehouse
+from flows.commands.query import main as query_main
+from flows.commands.query import run_query
 from tasks.collect import RunRecord, collect_accuracy, collect_document
 from tasks.validate import (
     publish_root,

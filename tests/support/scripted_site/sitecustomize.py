@@ -2,7 +2,7 @@
 
 import sys
 
-if "flows.steps" in sys.orig_argv:
+if "flows.execution.steps" in sys.orig_argv:
     from support import scripted_steps
 
     scripted_steps.install()

@@ -1,0 +1,1 @@
+"""Contracts about files that are published and read back."""

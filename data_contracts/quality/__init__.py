@@ -1,0 +1,1 @@
+"""What may be published: facts of pages, checks, verdicts."""

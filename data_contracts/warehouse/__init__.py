@@ -1,0 +1,1 @@
+"""The DuckDB file of metrics: schema, rows, every SQL statement."""

@@ -1,0 +1,1 @@
+"""Measurements: each module is one of `tomeflow bench`."""

@@ -1,0 +1,193 @@
+"""The steps of a chunk in the process that holds the model (``python -m flows.execution.steps DESCRIPTOR``).
+
+Answers one caller over a socket, each job in a thread of its own, and says with every page that it is alive.
+Ends when the socket does, whatever a step is in the middle of: nobody is left to answer to.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from logging.handlers import QueueHandler
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Literal
+
+from data_contracts.config import ReadingConfig
+from data_contracts.document import ChunkRef, FeaturesRef, StateRef
+from data_contracts.errors import DecodeFailed, TomeflowError
+from flows.execution.rendering import BoundedPages
+from models.process_memory import give_back_free_memory, process_peak_bytes
+from models.sr_swa.pages import PageImage
+from models.sr_swa.protocol import OcrModel
+from models.zoo import load_model
+from tasks import decode, encode
+from tasks.loading import LoadingAhead
+
+Kind = Literal["pdf", "image", "folder"]
+
+_LOADING = threading.Lock()
+
+
+def shared_model(reading: ReadingConfig) -> OcrModel:
+    """Return the model, loaded once however many jobs ask at the same time."""
+    with _LOADING:
+        return load_model(reading)
+
+
+class Job:
+    """One step being run. ``begin_page`` is its sign of life."""
+
+    def __init__(self, number: int, send: Callable[[tuple[Any, ...]], None]) -> None:
+        """Report to ``send``."""
+        self.number = number
+        self.page_number: int | None = None
+        self.renderer_peak_bytes = 0
+        self._send = send
+
+    def begin_page(self, page_number: int) -> None:
+        """Say that ``page_number`` is in work now; what the page before it needed is given back."""
+        give_back_free_memory()
+        self.page_number = page_number
+        self._send((self.number, "page", page_number))
+
+
+def fingerprint_step(job: Job, reading: ReadingConfig) -> str:
+    """Return what tells this model from others."""
+    del job
+    return shared_model(reading).fingerprint
+
+
+def encode_step(
+    job: Job,
+    source: str,
+    kind: Kind,
+    chunk: ChunkRef,
+    reading: ReadingConfig,
+    root: str,
+    name: str,
+    isolated: Mapping[int, str],
+    load_ahead: bool,
+    render_seconds: float,
+) -> FeaturesRef:
+    """Render and encode the pages of ``chunk``; those ``isolated`` fail with the reason given.
+
+    A page that takes more than ``render_seconds`` of processor time to render has failed.
+
+    Without ``load_ahead`` one page is in work at a time, so that a crash has one culprit.
+    """
+    model = shared_model(reading)
+    coming = [number for number in chunk.page_numbers if load_ahead and number not in isolated]
+    bounded = BoundedPages(Path(source), kind, reading.render, render_seconds)
+    with bounded as pages, LoadingAhead(pages.render, coming) as loading:
+
+        def render(page_number: int) -> PageImage:
+            job.begin_page(page_number)
+            image = loading.take(page_number)
+            job.renderer_peak_bytes = pages.peak_memory_bytes
+            return image
+
+        return encode.encode_chunk(render, chunk.page_numbers, model, root, name, isolated, pages.look_closer)
+
+
+def decode_step(
+    job: Job,
+    chunk: ChunkRef,
+    features: Sequence[FeaturesRef],
+    reading: ReadingConfig,
+    previous: StateRef | None,
+    root: str,
+    name: str,
+    isolated: Mapping[int, str],
+) -> Any:
+    """Decode ``chunk`` from the state ``previous``; the pages ``isolated`` fail with the reason given."""
+    model = shared_model(reading)
+    return decode.decode_chunk(chunk, features, model, reading, previous, root, name, isolated, job.begin_page)
+
+
+STEPS: dict[str, Callable[..., Any]] = {
+    "fingerprint": fingerprint_step,
+    "encode": encode_step,
+    "decode": decode_step,
+}
+
+_CURRENT: ContextVar[Job] = ContextVar("job")
+
+
+class _LogToCaller(QueueHandler):
+    """Hands what a job logs to its caller, who knows whose document it is."""
+
+    def __init__(self) -> None:
+        super().__init__(queue=None)  # type: ignore[arg-type]  # enqueue is ours
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        job = _CURRENT.get(None)
+        if job is not None:
+            job._send((job.number, "log", record))
+
+
+def serve(descriptor: int) -> None:
+    """Answer jobs from the socket until it closes, then end this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller is interrupted too and closes the socket
+    logger = logging.getLogger("tomeflow")
+    logger.addHandler(_LogToCaller())
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    connection = Connection(descriptor)
+    sending = threading.Lock()
+
+    def send(message: tuple[Any, ...]) -> None:
+        with sending:
+            connection.send(message)
+
+    with _end_with_socket():
+        while True:
+            number, step, arguments = connection.recv()
+            threading.Thread(target=_run, args=(Job(number, send), send, step, arguments), daemon=True).start()
+
+
+@contextmanager
+def _end_with_socket() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _run(job: Job, send: Callable[[tuple[Any, ...]], None], step: str, arguments: Mapping[str, Any]) -> None:
+    _CURRENT.set(job)
+    with _end_with_socket():
+        send((job.number, "begun"))
+        try:
+            answer = STEPS[step](job, **arguments)
+        except Exception as error:
+            send((job.number, "failed", _portable(error, job)))
+        else:
+            send((job.number, "done", answer, process_peak_bytes() + job.renderer_peak_bytes))
+
+
+def _portable(error: Exception, job: Job) -> Exception:
+    """Return ``error`` as one that the caller knows; a fault met on a page is that page's failure."""
+    if isinstance(error, TomeflowError):
+        return error
+    if job.page_number is None:
+        return RuntimeError("".join(traceback.format_exception(error)))
+    logging.getLogger("tomeflow.steps").error("page %d", job.page_number, exc_info=error)
+    failure = DecodeFailed(f"{type(error).__name__}: {error}")
+    failure.page_number = job.page_number
+    return failure
+
+
+if __name__ == "__main__":
+    from flows.execution.steps import serve as serve_as_imported  # not __main__'s: one module, one set of steps
+    from flows.settings import set_library_defaults
+
+    set_library_defaults()  # on a cluster its parent is a worker that never heard of them
+    serve_as_imported(int(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""Draws a book that looks scanned, with its truth."""

@@ -1,0 +1,1 @@
+"""The autoregressive decoder, which verifies hypotheses."""

@@ -1,0 +1,1 @@
+"""Finds lines of text on a page."""

@@ -1,0 +1,1 @@
+"""Reads each line: frames and the CTC hypothesis."""

@@ -1,0 +1,1 @@
+"""Scores known words against the picture where the hypothesis is unsure."""

@@ -1,5 +1,0 @@
-"""How the compact decoder's weights are made: text, faces, degradation, features, training, evaluation.
-
-``python -m models.compact.training.generate`` makes the data, ``...train`` trains on whatever data exist,
-``...evaluate`` measures. Nothing here is imported when documents are read.
-"""

@@ -1,0 +1,1 @@
+"""Words of lines, of documents and of languages."""

@@ -1,0 +1,1 @@
+"""The parts of the attention set and what they are made of."""

@@ -1,0 +1,1 @@
+"""Where pages come from: PDFs, images, folders and object stores."""

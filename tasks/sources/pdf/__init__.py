@@ -1,0 +1,1 @@
+"""PDFs as sources, through MuPDF and qpdf."""
