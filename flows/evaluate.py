@@ -42,7 +42,6 @@ from tasks.validate import work_folder_of
 MANY_ERRORS_RATIO = 0.05  # above this a page is listed among the bad ones, as in the published baselines
 LISTED_PAGES = 12  # as many page numbers as a message names before it says how many more there are
 KINDS = ("digits", "digit_errors", "punctuation", "punctuation_errors", "letter_errors", "case_errors")
-"""Figures of a page by kind of character."""
 PAGE_TRUTH = re.compile(r"page_(\d+)(?:\.gt)?\.txt")
 
 
@@ -50,7 +49,6 @@ class PageScore(BaseModel):
     """One page's errors. Invariant: the rates are errors over length, 0 or 1 where the truth is empty."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
     page_number: int = Field(ge=1)
     characters: int = Field(ge=0, description="of the normalised truth [characters]")
     character_errors: int = Field(ge=0, description="edit distance, capped [characters]")
@@ -62,7 +60,7 @@ class PageScore(BaseModel):
 
     digits: int = Field(0, ge=0, description="of the normalised truth [characters]")
     digit_errors: int = Field(0, ge=0, description="digits misread, lost or invented, not capped [characters]")
-    punctuation: int = Field(0, ge=0, description="marks and symbols of the normalised truth [characters]")
+    punctuation: int = Field(0, ge=0, description="marks and symbols of the truth [characters]")
     punctuation_errors: int = Field(0, ge=0, description="the same errors on them, not capped [characters]")
     letter_errors: int = Field(0, ge=0, description="the same errors on letters, not capped [characters]")
     case_errors: int = Field(0, ge=0, description="right letters in the wrong case, not capped [characters]")
@@ -82,7 +80,6 @@ class Evaluation(BaseModel):
     """A document's errors. Totals are micro-averages: all errors over all characters of the truth."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
     per_page: tuple[PageScore, ...] = Field(min_length=1)
 
     @property
@@ -315,17 +312,12 @@ def parse_skipped(skipped: str) -> tuple[Step, ...]:
 
 def as_table(evaluation: Evaluation) -> str:
     """Return the figures for people: one line a page, then the totals."""
-    lines = ["  page      CER      WER  characters  wrong digits   marks"]
+    lines = ["  page      CER      WER  characters"]
     lines += [
-        f"{page.page_number:6d} {page.cer:8.2%} {page.wer:8.2%} {page.characters:11d} {page.digit_errors:13d} "
-        f"{page.punctuation_errors:7d}"
-        for page in evaluation.per_page
+        f"{page.page_number:6d} {page.cer:8.2%} {page.wer:8.2%} {page.characters:11d}" for page in evaluation.per_page
     ]
+    lines.append(f" total {evaluation.cer:8.2%} {evaluation.wer:8.2%} {evaluation.characters:11d}")
     kinds = evaluation.kinds()
-    lines.append(
-        f" total {evaluation.cer:8.2%} {evaluation.wer:8.2%} {evaluation.characters:11d} {kinds['digit_errors']:13d} "
-        f"{kinds['punctuation_errors']:7d}"
-    )
     lines.append(
         f"wrong: {kinds['digit_errors']} at {kinds['digits']} digits, {kinds['punctuation_errors']} at "
         f"{kinds['punctuation']} marks, {kinds['letter_errors']} letters, {kinds['case_errors']} in case"

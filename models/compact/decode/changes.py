@@ -66,17 +66,18 @@ class ChangeRules:
             stop += 1
         return Change(line, chosen, frame, range(used, stop))
 
-    def forbids(self, change: Change, before: int | None) -> bool:
-        """Tell whether what stays would go, or something come where nothing is missing.
+    def forbids(self, change: Change, before: Sequence[int]) -> bool:
+        """Tell whether what stays would go, or something come where nothing is missing: no letter stands thrice.
 
-        ``before`` is the class written before, None at the beginning of the line.
+        ``before`` are the last two classes written, fewer at the beginning of the line.
         """
-        if before is None and change.chosen == self._end_class:  # a smudge reads as a figure now and then
+        if not before and change.chosen == self._end_class:  # a smudge reads as a figure now and then
             return bool((self._stays(change.line, change.removed) & (change.sureness >= self._sure_mark)).any())
         if change.removed or change.chosen == self._end_class:
             return not self._is_shape(change) and bool(self._stays(change.line, change.removed).any())
-        doubled = before is None or self._is_space[before]
-        return bool(self._is_digit[change.chosen] or (self._is_space[change.chosen] and doubled))
+        if self._is_space[change.chosen]:
+            return not before or bool(self._is_space[before[-1]])
+        return bool(self._is_digit[change.chosen]) or list(before) == [change.chosen] * 2
 
     def against(self, change: Change) -> float:
         """Return what the picture has against ``change`` [log-probability].

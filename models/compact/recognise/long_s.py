@@ -25,7 +25,7 @@ IMPOSSIBLE_LOG_ODDS = 3.0
 LEAST_IMPOSSIBLE = 3
 IMPOSSIBLE_RATIO = 0.2
 """A page has the long s if so many of its f, and such a share, are hardly one; in modern print 1 to 3 % are."""
-ROUND_RATIO = 0.2
+ROUND_RATIO = 0.1
 """And if they are such a share of the s inside words that are read as s. Of blackletter a part of the long s is read as
 s, of early Roman type next to none; a modern page has 25 s inside words in 1,000 characters and hardly any such f."""
 

@@ -28,8 +28,7 @@ def removed(line: EncodedLine, used: int, chosen: str, frame: int) -> str:
 
 
 def forbids(line: EncodedLine, used: int, chosen: str, frame: int) -> bool:
-    before = int(line.ctc_ids[used - 1]) if used else None
-    return RULES.forbids(change(line, used, chosen, frame), before)
+    return RULES.forbids(change(line, used, chosen, frame), line.ctc_ids[max(0, used - 2) : used].tolist())
 
 
 LINE = hypothesis_line("in 12, ab")
@@ -73,6 +72,11 @@ def test_what_has_its_peak_up_to_the_frame_goes_and_a_space_leaves_what_stays(
 )
 def test_a_sure_figure_or_mark_stays_and_none_is_invented(used: int, chosen: str, frame: int, forbidden: bool) -> None:
     assert forbids(LINE, used, chosen, frame) == forbidden
+
+
+def test_a_letter_is_doubled_where_it_was_lost_and_never_written_a_third_time() -> None:
+    assert not forbids(hypothesis_line("an,"), 2, "n", at(1))
+    assert forbids(hypothesis_line("ann,"), 3, "n", at(2))
 
 
 def test_an_unsure_figure_or_mark_may_go() -> None:
