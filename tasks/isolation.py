@@ -8,6 +8,7 @@ machine must not fail a good page. Knows nothing of what the calls do.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import math
 import os
@@ -44,6 +45,25 @@ BYTES_A_BOUND = 100_000_000
 BOUND_SECONDS = 60.0
 """Processor time for a small document, where no configuration says otherwise."""
 
+MOST_IDLE = 3
+"""Children that are kept for the next call: as many as are at work at once, more or less."""
+FORGETTING_SECONDS = 5.0
+NOTHING_MADE = (object.__module__, object.__qualname__, ())
+"""A call after which a child holds nothing of what it was asked before."""
+_IDLE: list[tuple[subprocess.Popen[bytes], Connection]] = []
+"""Taken and given in one step each, so that threads may share it; they end with this process, however that ends."""
+
+
+def end_idle_processes() -> None:
+    """End the children that nobody uses now."""
+    while _IDLE:
+        process = IsolatedProcess()
+        process._child, process._connection = _IDLE.pop()
+        process._end()
+
+
+atexit.register(end_idle_processes)
+
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from tasks.isolation import serve; serve(int(sys.argv[1]))"
 
 
@@ -57,15 +77,17 @@ class Lost(Exception):
 
 
 class IsolatedProcess:
-    """Runs calls in a child, one at a time. Invariant: at most one child lives, and none after ``close``.
+    """Runs calls in a child, one at a time. Invariant: at most one child is at work.
 
-    A child that was lost is replaced at the next call; the object that it had made is gone with it.
+    A child that was lost is replaced at the next call; the object that it had made is gone with it. One that has
+    answered all calls is kept for whoever needs a child next: starting one costs most of a second of processor time.
     """
 
     def __init__(self) -> None:
         """Start nothing yet."""
         self._child: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
+        self._owes_an_answer = False
         self.peak_memory_bytes = 0
 
     def __enter__(self) -> Self:
@@ -79,7 +101,17 @@ class IsolatedProcess:
         self.close()
 
     def close(self) -> None:
-        """End the child, whatever it is at."""
+        """Have the child forget what it made and keep it for others; end it if it is in the middle of a call."""
+        if self.is_running and not self._owes_an_answer and len(_IDLE) < MOST_IDLE:
+            with suppress(Lost, OutOfMemory):
+                self._exchange(NOTHING_MADE, FORGETTING_SECONDS)
+                assert self._child is not None
+                assert self._connection is not None
+                _IDLE.append((self._child, self._connection))
+                self._child = self._connection = None
+        self._end()
+
+    def _end(self) -> None:
         if self._connection is not None:
             self._connection.close()
         if self._child is not None:
@@ -118,6 +150,7 @@ class IsolatedProcess:
             if not connection.poll(clock_seconds):
                 raise Lost(f"more than {clock_seconds:g} s", is_too_slow=True)
             is_done, answer, self.peak_memory_bytes = _receive(connection)
+            self._owes_an_answer = False
         except (EOFError, OSError):
             raise self._how_it_was_lost(seconds) from None
         except BaseException:  # interrupted: nobody waits for this answer any more
@@ -128,6 +161,11 @@ class IsolatedProcess:
         return answer
 
     def _start(self) -> Connection:
+        with suppress(IndexError):
+            self._child, self._connection = _IDLE.pop()
+            if self._child.poll() is None:
+                return self._connection
+            self._end()
         ours, theirs = socket.socketpair()
         with theirs:
             self._child = subprocess.Popen(

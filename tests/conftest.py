@@ -49,6 +49,13 @@ def pytest_configure(config: pytest.Config) -> None:
     home = tempfile.mkdtemp(prefix="tomeflow-tests-")
     os.environ["PREFECT_HOME"] = home
     config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+    config.add_cleanup(_end_idle_processes)
+
+
+def _end_idle_processes() -> None:
+    from tasks.isolation import end_idle_processes
+
+    end_idle_processes()
 
 
 @contextmanager

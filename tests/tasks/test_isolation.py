@@ -119,10 +119,20 @@ def test_what_hangs_in_c_ends_with_its_caller() -> None:
     assert until(lambda: not Path(f"/proc/{child}").exists(), SECONDS)
 
 
-def test_a_call_of_its_own_leaves_no_process() -> None:
-    assert isolated_call(divmod, 7, 2, seconds=SECONDS) == (3, 1)
-    assert not children_of(os.getpid()) or all("isolation" not in _command(child) for child in children_of(os.getpid()))
+def test_a_process_that_has_answered_serves_the_next_caller_without_what_it_had_made() -> None:
+    with IsolatedProcess() as first:
+        first.call(Counter, 5, seconds=SECONDS)
+        served_by = first.call(os.getpid, seconds=SECONDS)
+    assert isolated_call(os.getpid, seconds=SECONDS) == served_by
+    with IsolatedProcess() as second:
+        assert second.call(os.getpid, seconds=SECONDS) == served_by
+        with pytest.raises(AttributeError):
+            second.ask("count", seconds=SECONDS)
 
 
-def _command(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_text()
+def test_a_process_in_the_middle_of_a_call_serves_nobody_else() -> None:
+    with IsolatedProcess() as lost:
+        served_by = lost.call(os.getpid, seconds=SECONDS)
+        with pytest.raises(Lost):
+            lost.call(be_killed, seconds=SECONDS)
+    assert isolated_call(os.getpid, seconds=SECONDS) != served_by
