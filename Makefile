@@ -93,7 +93,7 @@ define check_disk
 	need = $(NEED_GIB_WITHOUT_TORCH) if importlib.util.find_spec("torch") else $(NEED_GIB_WITH_TORCH); \
 	free = shutil.disk_usage(".").free / 2**30; \
 	sys.exit(0 if free >= need else f"{free:.1f} GiB are free here, installing needs about {need} GiB. Free some, " \
-	    "or install a CPU build of torch first, which is much smaller: see README, Start.")'
+	    "or install a CPU build of torch first, which is much smaller: see README, Two commands.")'
 endef
 
 $(RUN_STAMP): $(VENV_PYTHON)

@@ -1,1 +1,1 @@
-"""Thin Prefect tasks, strangers to one another; each body is testable through ``.fn``."""
+"""The steps of a document as plain functions that know no Prefect; ``flows.execution`` wraps them."""

@@ -1,1 +1,1 @@
-"""The parts of the attention set and what they are made of."""
+"""The parts of what a step attends to: window, reference store, tail, and the state that carries them on."""
