@@ -17,7 +17,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from data_contracts.config import changed_reading, check_changes
-from data_contracts.errors import BatchFailed, ContractViolated, PageFailed, TomeflowError
+from data_contracts.errors import ContractViolated, PageFailed, TomeflowError, joint_exit_code
 from data_contracts.result import DocumentReport, PageStatus
 from data_contracts.warehouse.backfill import (
     BACKFILL_STATUSES,
@@ -109,14 +109,12 @@ def backfill(
         for _, group in groupby(found, key=lambda page: page.document_id)
     ]
     export_warehouse(settings.work_folder / WAREHOUSE_FILE, settings.work_folder / EXPORT_FOLDER)  # with every attempt
-    codes = {report.exit_code for report in done} - {0}
-    exit_code = (codes.pop() if len(codes) == 1 else BatchFailed.exit_code) if codes else 0
     told = [
         (report.exit_code, f"{report.document_id}: {report.error or 'not all pages were tried'}") for report in done
     ]
     quarantined = [fault for code, fault in told if code == ContractViolated.exit_code]
     failed = [fault for code, fault in told if code not in (0, ContractViolated.exit_code)]
-    backfilled = BackfillReport(documents=tuple(done), exit_code=exit_code)
+    backfilled = BackfillReport(documents=tuple(done), exit_code=joint_exit_code(report.exit_code for report in done))
     return ended(backfilled, f"{len(done)} documents", failed=failed, wanting=quarantined)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from data_contracts.errors import BatchFailed
+from data_contracts.errors import joint_exit_code
 from data_contracts.warehouse.connection import upsert
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ def report_on(prefix: str, seen: Sequence[ArchiveObject], gone: Sequence[str], r
     """
     unchanged = [o for o in seen if o.status is ArchiveStatus.PUBLISHED and o.run_id != run_id]
     counts = Counter(o.status for o in seen)
-    codes = {o.exit_code for o in seen} - {0}
     return ArchiveReport(
         prefix=prefix,
         published=counts[ArchiveStatus.PUBLISHED] - len(unchanged),
@@ -80,7 +79,7 @@ def report_on(prefix: str, seen: Sequence[ArchiveObject], gone: Sequence[str], r
         not_a_document=counts[ArchiveStatus.NOT_A_DOCUMENT],
         gone=tuple(gone),
         objects=tuple(o for o in seen if o.reason or o.run_id == run_id),
-        exit_code=(codes.pop() if len(codes) == 1 else BatchFailed.exit_code) if codes else 0,
+        exit_code=joint_exit_code(o.exit_code for o in seen),
     )
 
 
