@@ -19,14 +19,11 @@ from data_contracts.quality.suites import evaluate_document, evaluate_pages, eva
 from data_contracts.quality.verdict import Evaluation, QuarantinedPage, Release, Verdict
 from data_contracts.records import parse_record
 from data_contracts.result import GateStatus, PageResult, PageTimings
-from data_contracts.warehouse.connection import (
-    EXPORT_FOLDER,
-    WAREHOUSE_FILE,
+from data_contracts.warehouse.connection import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
+from data_contracts.warehouse.quality import (
     add_evaluations,
     add_releases,
-    export_warehouse,
     low_confidence_rows,
-    open_warehouse,
     read_page_cer,
     read_releases,
     replace_quality,

@@ -31,7 +31,7 @@ DOORS = {
         "flows.bench.vlm_decoder",
     },
     "great_expectations": {"data_contracts.quality.suites"},
-    "models.sr_swa.baselines": {"flows.bench.kv", "flows.bench.kv_measure"},
+    "models.sr_swa.baselines": {"flows.bench.kv", "flows.bench.kv_measure", "flows.bench.page_turner"},
 }
 READERS_OF_THE_ENVIRONMENT = {"flows.settings"}
 OPTIONAL_PACKAGES = {"accelerate", "dask", "ray", "prefect_dask", "prefect_ray"}  # extras, imported only when asked for
