@@ -14,6 +14,7 @@ from typing import Any
 from data_contracts.config import QualityConfig, ReadingConfig
 from data_contracts.document import DocumentRef
 from data_contracts.errors import ConfigError, ContractViolated
+from data_contracts.formats.manifest import WORK_FOLDER
 from data_contracts.quality.page_facts import gather_document_facts, gather_page_facts
 from data_contracts.quality.suites import evaluate_document, evaluate_pages, evaluate_published
 from data_contracts.quality.verdict import Evaluation, QuarantinedPage, Release, Verdict
@@ -30,7 +31,6 @@ from data_contracts.warehouse.quality import (
 )
 from tasks import storage
 
-WORK_FOLDER = ".tomeflow"
 QUARANTINE_FOLDER = "quarantine"
 VERDICTS_FOLDER = "verdicts"
 VERDICT_FILE = "verdict.json"

@@ -8,19 +8,16 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from data_contracts.errors import joint_exit_code
+from data_contracts.records import FrozenRecord
 from data_contracts.warehouse.connection import upsert
 
 if TYPE_CHECKING:
     import duckdb
 
 TABLE = "archive_objects"
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ArchiveStatus(StrEnum):
@@ -32,7 +29,7 @@ class ArchiveStatus(StrEnum):
     NOT_A_DOCUMENT = "not_a_document"
 
 
-class ArchiveObject(_Record):
+class ArchiveObject(FrozenRecord):
     """One document-to-be: a file, or a folder's page images (its name then ends in ``/``)."""
 
     prefix: str
@@ -50,7 +47,7 @@ class ArchiveObject(_Record):
     changed_at: datetime
 
 
-class ArchiveReport(_Record):
+class ArchiveReport(FrozenRecord):
     """What one ingestion saw; ``objects`` lists all but what is unchanged and published whole."""
 
     prefix: str
