@@ -7,20 +7,17 @@ import unicodedata
 from pathlib import PurePosixPath
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from data_contracts.errors import UnreadableDocument
+from data_contracts.records import FrozenRecord
 from data_contracts.source_condition import SourceCondition
 
 DOCUMENT_ID_STEM_CHARACTERS = 40
 DOCUMENT_ID_DIGEST_CHARACTERS = 12
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class DocumentRef(_Record):
+class DocumentRef(FrozenRecord):
     """A source document: one PDF, one image file, or a folder of page images."""
 
     document_id: str
@@ -32,14 +29,7 @@ class DocumentRef(_Record):
     condition: SourceCondition = Field(SourceCondition(), exclude=True, description="damage, restrictions, signatures")
 
 
-class PageRef(_Record):
-    """One page of a source document."""
-
-    document: DocumentRef
-    page_number: int = Field(ge=1)
-
-
-class StateRef(_Record):
+class StateRef(FrozenRecord):
     """A reference state file. ``uri`` is relative to the work folder, so that it can be moved."""
 
     uri: str
@@ -48,7 +38,7 @@ class StateRef(_Record):
     next_page_number: int = Field(ge=1)
 
 
-class FeaturesRef(_Record):
+class FeaturesRef(FrozenRecord):
     """The encoded pages of one chunk, relative to the work folder."""
 
     uri: str
@@ -58,7 +48,7 @@ class FeaturesRef(_Record):
     isolated: dict[int, str] = Field({}, description="pages that were not looked at, and why")
 
 
-class ChunkRef(_Record):
+class ChunkRef(FrozenRecord):
     """Consecutive selected pages that are decoded together."""
 
     chunk_number: int = Field(ge=1)

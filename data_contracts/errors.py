@@ -22,6 +22,8 @@
     |-- ContractViolated              40  the result breaks a promise; nothing is published
     |   `-- LedgerUnbalanced          41
     |-- StorageUnavailable            50  retryable
+    |-- ServerUnavailable             51  retryable; the Prefect server did not come up
+    |-- MigrationFailed               52  the Prefect server's database cannot be brought to this version
     `-- ModelUnavailable              60  weights or packages are missing or of another version
 
 A message says what happened, with the numbers that disagree, and what to do about it.
@@ -30,9 +32,12 @@ A message says what happened, with the numbers that disagree, and what to do abo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
+
+INTERRUPTED_EXIT_CODE = 130
+"""What a shell gives a process that Ctrl-C ended; no error of ours."""
 
 
 class TomeflowError(Exception):
@@ -172,10 +177,38 @@ class StorageUnavailable(TomeflowError):
     exit_code = 50
 
 
+class ServerUnavailable(TomeflowError):
+    """The Prefect server did not come up."""
+
+    retryable = True
+    exit_code = 51
+
+
+class MigrationFailed(TomeflowError):
+    """The database of the Prefect server cannot be brought to this version."""
+
+    exit_code = 52
+
+
 class ModelUnavailable(TomeflowError):
     """Weights or packages are missing, damaged or of another version."""
 
     exit_code = 60
+
+
+def all_errors(root: type[TomeflowError] = TomeflowError) -> Iterator[type[TomeflowError]]:
+    """Yield ``root`` and every error below it."""
+    yield root
+    for error in root.__subclasses__():
+        yield from all_errors(error)
+
+
+def joint_exit_code(exit_codes: Iterable[int]) -> int:
+    """Return 0 if all of ``exit_codes`` are, the cause's own code if there is one cause, else that of several."""
+    failures = set(exit_codes) - {0}
+    if len(failures) > 1:
+        return BatchFailed.exit_code
+    return failures.pop() if failures else 0
 
 
 @contextmanager

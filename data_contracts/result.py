@@ -9,14 +9,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from data_contracts.document import StateRef
 from data_contracts.geometry import Box, Quad
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from data_contracts.records import FrozenRecord
 
 
 class PageStatus(StrEnum):
@@ -45,7 +42,7 @@ class BlankReason(StrEnum):
     SHOW_THROUGH = "show_through"
 
 
-class Word(_Record):
+class Word(FrozenRecord):
     """A run of characters between spaces; in Chinese, a run of characters of a line.
 
     Boxes are in pixels of the upright page image (after ``PageResult.rotation``), top-left origin.
@@ -56,7 +53,7 @@ class Word(_Record):
     confidence: float = Field(ge=0, le=1)
 
 
-class Line(_Record):
+class Line(FrozenRecord):
     """One text line, in reading order. Joining ``words`` with ``joiner`` gives ``text``.
 
     Where words are not written apart (Chinese) the joiner is empty, and a word before a space carries it.
@@ -73,7 +70,7 @@ class Line(_Record):
     helped_by_pages: tuple[int, ...] = Field((), description="earlier pages on which a word stood that was mended here")
 
 
-class Event(_Record):
+class Event(FrozenRecord):
     """Something that happened while a page was decoded and that an operator may want to know."""
 
     kind: str
@@ -81,7 +78,7 @@ class Event(_Record):
     detail: str
 
 
-class PageMetrics(_Record):
+class PageMetrics(FrozenRecord):
     """The deterministic measures of one page's decoding. Ratios are null when nothing was counted."""
 
     live_kv_bytes: int = Field(0, ge=0, description="window, references in use, prompt and tail [bytes]")
@@ -99,7 +96,7 @@ class PageMetrics(_Record):
         return self.references_hit / self.references_fetched if self.references_fetched else None
 
 
-class PageTimings(_Record):
+class PageTimings(FrozenRecord):
     """What was measured on this machine in this run; never part of a reading."""
 
     page_number: int = Field(ge=1)
@@ -109,7 +106,7 @@ class PageTimings(_Record):
     peak_memory_bytes: int = Field(0, ge=0)
 
 
-class PageResult(_Record):
+class PageResult(FrozenRecord):
     """The reading of one page. Equal for equal page, configuration, model and state."""
 
     page_number: int = Field(ge=1)
@@ -152,7 +149,7 @@ class PageResult(_Record):
         return sum(w * line.confidence for w, line in zip(weights, self.lines, strict=True)) / sum(weights)
 
 
-class ChunkResult(_Record):
+class ChunkResult(FrozenRecord):
     """The pages of one chunk and where the state after it lies; stored as one file, equal for equal input."""
 
     schema_version: Literal[1] = 1
@@ -160,7 +157,7 @@ class ChunkResult(_Record):
     state: StateRef
 
 
-class ChunkCheckpoint(_Record):
+class ChunkCheckpoint(FrozenRecord):
     """The persisted result of a decode task: small, and pointing with sha256 to the chunk's result file.
 
     ``result_uri`` is relative to the work folder, so that the folder can be moved.
@@ -175,7 +172,7 @@ class ChunkCheckpoint(_Record):
     timings: tuple[PageTimings, ...] = Field((), description="of the run that made it; in no file that is compared")
 
 
-class DocumentReport(_Record):
+class DocumentReport(FrozenRecord):
     """What a run says of one document; the object that ``tomeflow run --json`` prints."""
 
     id: str

@@ -17,7 +17,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from data_contracts.config import changed_reading, check_changes
-from data_contracts.errors import BatchFailed, ContractViolated, PageFailed, TomeflowError
+from data_contracts.errors import ContractViolated, PageFailed, TomeflowError, joint_exit_code
 from data_contracts.result import DocumentReport, PageStatus
 from data_contracts.warehouse.backfill import (
     BACKFILL_STATUSES,
@@ -104,19 +104,20 @@ def backfill(
     )
     with open_warehouse(settings.work_folder / WAREHOUSE_FILE) as connection:
         found = find_pages(connection, query)
-    done = [
-        _backfill_document(settings, list(group), overrides or {}, cascade=cascade, why=why)
-        for _, group in groupby(found, key=lambda page: page.document_id)
-    ]
+    groups = [list(group) for _, group in groupby(found, key=lambda page: page.document_id)]
+    done = [_backfill_document(settings, group, overrides or {}, cascade=cascade, why=why) for group in groups]
     export_warehouse(settings.work_folder / WAREHOUSE_FILE, settings.work_folder / EXPORT_FOLDER)  # with every attempt
-    codes = {report.exit_code for report in done} - {0}
-    exit_code = (codes.pop() if len(codes) == 1 else BatchFailed.exit_code) if codes else 0
-    told = [
+    return _ended(done)
+
+
+def _ended(done: Sequence[DocumentBackfill]) -> BackfillReport:
+    """Return the report on all documents, or the state of Prefect that says what is wanting."""
+    faults = [
         (report.exit_code, f"{report.document_id}: {report.error or 'not all pages were tried'}") for report in done
     ]
-    quarantined = [fault for code, fault in told if code == ContractViolated.exit_code]
-    failed = [fault for code, fault in told if code not in (0, ContractViolated.exit_code)]
-    backfilled = BackfillReport(documents=tuple(done), exit_code=exit_code)
+    quarantined = [fault for code, fault in faults if code == ContractViolated.exit_code]
+    failed = [fault for code, fault in faults if code not in (0, ContractViolated.exit_code)]
+    backfilled = BackfillReport(documents=tuple(done), exit_code=joint_exit_code(report.exit_code for report in done))
     return ended(backfilled, f"{len(done)} documents", failed=failed, wanting=quarantined)
 
 

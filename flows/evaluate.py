@@ -7,12 +7,9 @@ page left out of the average.
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
 import re
 import statistics
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -259,7 +256,7 @@ def _pages_by_table(table: Path, files: Mapping[int, Path]) -> dict[int, str]:
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{table} needs a column `page` with the number of each truth file: {error!r}.") from error
     if absent := [number for number in scans if number not in files]:
-        raise ConfigError(f"{table} names truth files that are not there: page_NNNN for {_listed(absent)}.")
+        raise ConfigError(f"{table} names truth files that are not there: page_NNNN for {listed(absent)}.")
     return {row: _read_text(files[scan]) for row, scan in enumerate(scans, start=1)}
 
 
@@ -280,53 +277,19 @@ def _read_text(path: Path) -> str:
 def _refuse_mismatch(truth: Path, page_count: int, selected: Sequence[int], truths: Mapping[int, str]) -> None:
     faults = []
     if without_truth := [number for number in selected if number not in truths]:
-        faults.append(f"no truth for pages {_listed(without_truth)}")
+        faults.append(f"no truth for pages {listed(without_truth)}")
     if without_page := [number for number in truths if number > page_count or number < 1]:
-        faults.append(f"truth for pages {_listed(without_page)}, but the document has {page_count}")
+        faults.append(f"truth for pages {listed(without_page)}, but the document has {page_count}")
     if faults:
         raise ConfigError(
             f"{truth} does not fit the document: {'; '.join(faults)}. Is it the truth of another edition?"
         )
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def listed(numbers: Sequence[int]) -> str:
+    """Return the first ``LISTED_PAGES`` page numbers for a message, and how many more there are."""
     more = f" and {len(numbers) - LISTED_PAGES} more" if len(numbers) > LISTED_PAGES else ""
     return ", ".join(map(str, numbers[:LISTED_PAGES])) + more
-
-
-def parse_skipped(skipped: str) -> tuple[Step, ...]:
-    """Return the steps that remain; ``skipped`` lists names or the numbers 1-6 of the steps to leave out.
-
-    Raises:
-        ConfigError: with every entry that is no step.
-    """
-    numbered = {str(number): step for number, step in enumerate(ALL_STEPS, start=1)}
-    named = numbered | {step.value: step for step in ALL_STEPS}
-    entries = [entry.strip() for entry in skipped.split(",") if entry.strip()]
-    if wrong := [entry for entry in entries if entry not in named]:
-        known = ", ".join(f"{number} {step}" for number, step in numbered.items())
-        raise ConfigError(f"no normalisation step {', '.join(map(repr, wrong))}; the steps are {known}.")
-    left_out = {named[entry] for entry in entries}
-    return tuple(step for step in ALL_STEPS if step not in left_out)
-
-
-def as_table(evaluation: Evaluation) -> str:
-    """Return the figures for people: one line a page, then the totals."""
-    lines = ["  page      CER      WER  characters"]
-    lines += [
-        f"{page.page_number:6d} {page.cer:8.2%} {page.wer:8.2%} {page.characters:11d}" for page in evaluation.per_page
-    ]
-    lines.append(f" total {evaluation.cer:8.2%} {evaluation.wer:8.2%} {evaluation.characters:11d}")
-    kinds = evaluation.kinds()
-    lines.append(
-        f"wrong: {kinds['digit_errors']} at {kinds['digits']} digits, {kinds['punctuation_errors']} at "
-        f"{kinds['punctuation']} marks, {kinds['letter_errors']} letters, {kinds['case_errors']} in case"
-    )
-    lines.append(
-        f"{len(evaluation.per_page)} pages, median page CER {evaluation.median_page_cer:.2%}, "
-        f"{evaluation.over_5_percent_ratio:.0%} of pages above 5 %"
-    )
-    return "\n".join(lines)
 
 
 def find_truth(folder: Path, truth: str, language: str = "eng") -> Truth:
@@ -374,27 +337,3 @@ def _accuracy_rows(manifest: Mapping[str, Any], truth: Truth, evaluation: Evalua
             "wer": page.wer,
             "measured_at": now,
         }
-
-
-def main(options: argparse.Namespace) -> int:
-    """Run ``tomeflow eval`` with parsed ``options`` and return the exit code."""
-    steps = parse_skipped(options.skip_steps)
-    folder = find_document(Path(options.output), options.document)
-    readings = read_pages(folder)
-    truth = find_truth(folder, options.truth, options.language)
-    evaluation = score(((number, truth.pages[number], readings[number]) for number in sorted(truth.pages)), steps)
-    left_out = [number for number in readings if number not in truth.pages]
-    if steps == ALL_STEPS:
-        record(folder, truth, evaluation)
-    if options.json:
-        said = {"source": truth.source, "is_estimate": truth.is_estimate, "unjudged_pages": left_out}
-        print(json.dumps({**said, **evaluation.as_json()}))
-        return 0
-    print(as_table(evaluation))
-    if truth.is_estimate:
-        print("an estimate: differences from a second reader, which errs as well")
-    if left_out:
-        print(f"no {truth.source} for pages {_listed(left_out)}", file=sys.stderr)
-    if steps != ALL_STEPS:
-        print(f"normalised only by: {', '.join(steps) or 'nothing'}; not recorded", file=sys.stderr)
-    return 0

@@ -16,8 +16,8 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from data_contracts.errors import ConfigError
+from data_contracts.formats.manifest import WORK_FOLDER
 
-WORK_FOLDER_NAME = ".tomeflow"
 PARENT_PID_NAME = "TOMEFLOW_PARENT_PID"
 SERVED_OUTPUT_NAME = "TOMEFLOW_SERVED_OUTPUT"
 FILES_PATH = "tomeflow"
@@ -61,7 +61,7 @@ class Settings:
     @property
     def checkpoints(self) -> str:
         """URI below which results, features and states lie: beside what is published, for any machine to go on."""
-        return f"{self.output.rstrip('/')}/{WORK_FOLDER_NAME}"
+        return f"{self.output.rstrip('/')}/{WORK_FOLDER}"
 
     @property
     def work_folder(self) -> Path:
@@ -70,7 +70,7 @@ class Settings:
         The same as ``checkpoints`` if the output is local; else a folder of its own for each output.
         """
         if not is_remote(self.output):
-            return Path(self.output.removeprefix("file://")) / WORK_FOLDER_NAME
+            return Path(self.output.removeprefix("file://")) / WORK_FOLDER
         digest = hashlib.sha256(self.output.rstrip("/").encode()).hexdigest()
         return self.remote_work / f"{PurePosixPath(self.output).name}-{digest[:OUTPUT_DIGEST_CHARACTERS]}"
 
@@ -155,7 +155,7 @@ def served_folders() -> dict[str, Path]:
     output = os.environ.get(SERVED_OUTPUT_NAME)
     if not output or is_remote(output):
         return {}
-    return {"files": Path(output), "quarantine": Path(output) / WORK_FOLDER_NAME / "quarantine"}
+    return {"files": Path(output), "quarantine": Path(output) / WORK_FOLDER / "quarantine"}
 
 
 def served_url(path: Path) -> str | None:

@@ -21,7 +21,7 @@ from models.vlm.driver import DecoderDriver
 from models.vlm.loading import choose_place, fingerprint, load_pretrained, local_folder
 from models.vlm.pixels import PageView
 from models.vlm.prompt import Prompt
-from models.vlm.reader import VlmReader
+from models.vlm.reader import ReaderSetup, VlmReader
 from models.vlm.writer import rules_of
 
 NAME = "baidu/Unlimited-OCR"
@@ -96,10 +96,8 @@ def load_unlimited_ocr(config: VlmConfig, drafter: Callable[[EncodedPage], str] 
         DecoderDriver(model),
         rules_of(prompt, model, config, () if page_start is None else (page_start,)),
         pages,
-        page_tokens=len(blank.features),
-        fingerprint=fingerprint(folder, place, ALGORITHM),
+        ReaderSetup(fingerprint(folder, place, ALGORITHM), len(blank.features), config.pool_pages),
         drafter=drafter and (lambda page: tokenizer.encode(drafter(page), add_special_tokens=False)),
-        pool_pages=config.pool_pages,
     )
 
 

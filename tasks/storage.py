@@ -92,13 +92,6 @@ def join(uri: str, *parts: str) -> str:
     return "/".join((uri.rstrip("/"), *parts))
 
 
-def is_folder(uri: str) -> bool:
-    """Return whether ``uri`` is a folder (in an object store: a prefix of something)."""
-    filesystem, path = filesystem_of(uri)
-    with storage_errors(uri, "look at"):
-        return bool(filesystem.isdir(path))
-
-
 def file_names(uri: str) -> list[str]:
     """Return the names of the files directly in a folder, sorted."""
     filesystem, path = filesystem_of(uri)

@@ -14,26 +14,23 @@ from typing import Any
 from data_contracts.config import QualityConfig, ReadingConfig
 from data_contracts.document import DocumentRef
 from data_contracts.errors import ConfigError, ContractViolated
+from data_contracts.formats.manifest import WORK_FOLDER
 from data_contracts.quality.page_facts import gather_document_facts, gather_page_facts
 from data_contracts.quality.suites import evaluate_document, evaluate_pages, evaluate_published
 from data_contracts.quality.verdict import Evaluation, QuarantinedPage, Release, Verdict
 from data_contracts.records import parse_record
 from data_contracts.result import GateStatus, PageResult, PageTimings
-from data_contracts.warehouse.connection import (
-    EXPORT_FOLDER,
-    WAREHOUSE_FILE,
+from data_contracts.warehouse.connection import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
+from data_contracts.warehouse.quality import (
     add_evaluations,
     add_releases,
-    export_warehouse,
     low_confidence_rows,
-    open_warehouse,
     read_page_cer,
     read_releases,
     replace_quality,
 )
 from tasks import storage
 
-WORK_FOLDER = ".tomeflow"
 QUARANTINE_FOLDER = "quarantine"
 VERDICTS_FOLDER = "verdicts"
 VERDICT_FILE = "verdict.json"

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -16,9 +17,36 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = ("flows", "tasks", "models", "data_contracts")
 
-LONGEST_FILE_LINES = 400
-LONGEST_FUNCTION_LINES = 60
-MEDIAN_FUNCTION_LINES = 12
+LONGEST_FILE_LINES = 350
+LONGEST_FUNCTION_LINES = 50
+MEDIAN_FUNCTION_LINES = 8
+MOST_MODULES = 14
+"""In one folder."""
+MOST_PARAMETERS = 6
+STILL_LONG = {
+    "flows.digitize",
+    "flows.digitize.digitize_document",
+    "tasks.publishing.publish.publish_document",
+    "tasks.publishing.searchable_pdf",
+    "tasks.storage",
+    "tasks.validate.validate_document",
+}
+"""Files and functions that are to become shorter; nothing may join them."""
+FORMS = {"flows.backfill.backfill"}
+"""Flows whose parameters are the fields of their form in the browser."""
+STILL_WIDE = {
+    "flows.digitize._publish",
+    "flows.digitize._validate",
+    "flows.execution.steps.decode_step",
+    "flows.execution.steps.encode_step",
+    "models.sr_swa.continuous.__init__",
+    "tasks.decode.decode_chunk",
+    "tasks.encode.encode_chunk",
+    "tasks.publishing.publish.publish_document",
+    "tasks.reread.reread",
+    "tasks.validate.validate_document",
+}
+"""Functions that are to take records; nothing may join them."""
 
 # What only these modules may import, wherever the import stands in them.
 DOORS = {
@@ -31,7 +59,7 @@ DOORS = {
         "flows.bench.vlm_decoder",
     },
     "great_expectations": {"data_contracts.quality.suites"},
-    "models.sr_swa.baselines": {"flows.bench.kv", "flows.bench.kv_measure"},
+    "models.sr_swa.baselines": {"flows.bench.kv", "flows.bench.kv_measure", "flows.bench.page_turner"},
 }
 READERS_OF_THE_ENVIRONMENT = {"flows.settings"}
 OPTIONAL_PACKAGES = {"accelerate", "dask", "ray", "prefect_dask", "prefect_ray"}  # extras, imported only when asked for
@@ -117,13 +145,27 @@ def test_the_loop_names_no_module_of_prefect_even_late():
 
 
 def test_files_and_functions_stay_small():
-    long_files = {
-        name: n for name, path, _ in sources() if (n := len(path.read_text().splitlines())) > LONGEST_FILE_LINES
+    long_files = {name for name, path, _ in sources() if len(path.read_text().splitlines()) > LONGEST_FILE_LINES}
+    assert long_files <= STILL_LONG
+    lengths = [(f"{name}.{f.name}", length_lines(f)) for name, _, tree in sources() for f in functions(tree)]
+    assert {where for where, lines in lengths if lines > LONGEST_FUNCTION_LINES} <= STILL_LONG
+    assert sorted(lines for _, lines in lengths)[len(lengths) // 2] <= MEDIAN_FUNCTION_LINES
+
+
+def test_functions_take_few_parameters():
+    wide = {
+        f"{name}.{f.name}"
+        for name, _, tree in sources()
+        for f in functions(tree)
+        if sum(each.arg not in {"self", "cls"} for each in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs))
+        > MOST_PARAMETERS
     }
-    assert not long_files
-    lengths = {(name, f.name): length_lines(f) for name, _, tree in sources() for f in functions(tree)}
-    assert not {where: lines for where, lines in lengths.items() if lines > LONGEST_FUNCTION_LINES}
-    assert sorted(lengths.values())[len(lengths) // 2] <= MEDIAN_FUNCTION_LINES
+    assert wide <= FORMS | STILL_WIDE
+
+
+def test_folders_hold_few_modules():
+    modules = Counter(path.parent for _, path, _ in sources() if path.name != "__init__.py")
+    assert not {str(folder) for folder, count in modules.items() if count > MOST_MODULES}
 
 
 def test_what_is_imported_is_declared():

@@ -12,6 +12,8 @@ from data_contracts.records import parse_record
 from data_contracts.source_condition import SourceCondition
 
 MANIFEST = "manifest.json"
+WORK_FOLDER = ".tomeflow"
+"""Beside the documents' folders: checkpoints, states, the warehouse, the quarantine."""
 MANIFEST_SCHEMA_VERSION: Literal[1] = 1
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from data_contracts.records import FrozenRecord
 from data_contracts.result import GateStatus
 
 Severity = Literal["critical", "warning"]
@@ -19,18 +20,14 @@ LISTED_PAGES = 12
 """Page numbers named in a message before it says how many more there are."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PageReason(_Record):
+class PageReason(FrozenRecord):
     """What one expectation says of one page."""
 
     page_number: int = Field(ge=1)
     reason: str
 
 
-class Evaluation(_Record):
+class Evaluation(FrozenRecord):
     """The outcome of one expectation over one document."""
 
     suite: Literal["pages", "document"]
@@ -41,14 +38,14 @@ class Evaluation(_Record):
     pages: tuple[PageReason, ...] = ()
 
 
-class QuarantinedPage(_Record):
+class QuarantinedPage(FrozenRecord):
     """A page with at least one critical failure."""
 
     page_number: int = Field(ge=1)
     reasons: tuple[str, ...] = Field(min_length=1)
 
 
-class Release(_Record):
+class Release(FrozenRecord):
     """A person's decision to publish a page in spite of its reasons."""
 
     page_number: int = Field(ge=1)
@@ -57,7 +54,7 @@ class Release(_Record):
     released_at: datetime
 
 
-class Verdict(_Record):
+class Verdict(FrozenRecord):
     """The verdict on one document, under one reading configuration."""
 
     schema_version: Literal[1] = 1

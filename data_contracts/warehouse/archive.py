@@ -8,19 +8,16 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from data_contracts.errors import BatchFailed
+from data_contracts.errors import joint_exit_code
+from data_contracts.records import FrozenRecord
 from data_contracts.warehouse.connection import upsert
 
 if TYPE_CHECKING:
     import duckdb
 
 TABLE = "archive_objects"
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ArchiveStatus(StrEnum):
@@ -32,7 +29,7 @@ class ArchiveStatus(StrEnum):
     NOT_A_DOCUMENT = "not_a_document"
 
 
-class ArchiveObject(_Record):
+class ArchiveObject(FrozenRecord):
     """One document-to-be: a file, or a folder's page images (its name then ends in ``/``)."""
 
     prefix: str
@@ -50,7 +47,7 @@ class ArchiveObject(_Record):
     changed_at: datetime
 
 
-class ArchiveReport(_Record):
+class ArchiveReport(FrozenRecord):
     """What one ingestion saw; ``objects`` lists all but what is unchanged and published whole."""
 
     prefix: str
@@ -71,7 +68,6 @@ def report_on(prefix: str, seen: Sequence[ArchiveObject], gone: Sequence[str], r
     """
     unchanged = [o for o in seen if o.status is ArchiveStatus.PUBLISHED and o.run_id != run_id]
     counts = Counter(o.status for o in seen)
-    codes = {o.exit_code for o in seen} - {0}
     return ArchiveReport(
         prefix=prefix,
         published=counts[ArchiveStatus.PUBLISHED] - len(unchanged),
@@ -80,7 +76,7 @@ def report_on(prefix: str, seen: Sequence[ArchiveObject], gone: Sequence[str], r
         not_a_document=counts[ArchiveStatus.NOT_A_DOCUMENT],
         gone=tuple(gone),
         objects=tuple(o for o in seen if o.reason or o.run_id == run_id),
-        exit_code=(codes.pop() if len(codes) == 1 else BatchFailed.exit_code) if codes else 0,
+        exit_code=joint_exit_code(o.exit_code for o in seen),
     )
 
 

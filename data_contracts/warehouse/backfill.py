@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from data_contracts.errors import ConfigError
+from data_contracts.records import FrozenRecord
 from data_contracts.warehouse.connection import upsert
 
 if TYPE_CHECKING:
@@ -41,11 +42,7 @@ ORDER BY d.document_id, p.page_number
 """
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PageQuery(_Record):
+class PageQuery(FrozenRecord):
     """What is sought; an empty field excludes nothing."""
 
     document_id: str | None = None
@@ -57,7 +54,7 @@ class PageQuery(_Record):
     config_sha256: str = Field("", description="or its first digits")
 
 
-class FoundPage(_Record):
+class FoundPage(FrozenRecord):
     """A page of the latest run of its document that answers a query."""
 
     document_id: str
@@ -75,7 +72,7 @@ class FoundPage(_Record):
         return {"quarantined": self.quarantined, "stale": self.stale}.get(status, self.status == status)
 
 
-class BackfillAttempt(_Record):
+class BackfillAttempt(FrozenRecord):
     """One attempt at one page; ``status`` is ``reading`` until it has ended, and stays so if the process is killed."""
 
     run_id: str
@@ -90,7 +87,7 @@ class BackfillAttempt(_Record):
     attempted_at: datetime
 
 
-class DocumentBackfill(_Record):
+class DocumentBackfill(FrozenRecord):
     """What a backfill did to one document."""
 
     document_id: str
@@ -101,7 +98,7 @@ class DocumentBackfill(_Record):
     exit_code: int = 0
 
 
-class BackfillReport(_Record):
+class BackfillReport(FrozenRecord):
     """What one backfill did."""
 
     documents: tuple[DocumentBackfill, ...] = ()

@@ -10,7 +10,7 @@ import fcntl
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,6 @@ from uuid import uuid4
 
 from data_contracts.errors import OutOfMemory, StorageUnavailable
 from data_contracts.out_of_memory import is_out_of_memory, memory_bound
-from data_contracts.quality.page_facts import PageFacts
-from data_contracts.quality.verdict import Evaluation, Release, Verdict
-from data_contracts.result import GateStatus, PageResult
 
 if TYPE_CHECKING:
     import duckdb
@@ -95,7 +92,7 @@ def open_warehouse(path: Path, lock_timeout_s: float = LOCK_TIMEOUT_S) -> Iterat
                 raise
             with _alone_at(path):  # nobody else can have mended it: the connection still holds the file
                 connection.close()
-                _make_anew(path, error)
+                _rebuild(path, error)
             raise StorageUnavailable(
                 f"the warehouse {path} was damaged ({_first_line(error)}) and was rebuilt from its export, if any. "
                 "What was being written is not in it: run this again."
@@ -117,14 +114,14 @@ def _connect(path: Path, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:
         with _alone_at(path):
             try:
                 if not path.exists() and _has_export(path.parent / EXPORT_FOLDER):
-                    _make_anew(path, "it is missing")
+                    _rebuild(path, "it is missing")
                 return duckdb.connect(str(path))
             except (duckdb.Error, MemoryError) as error:
                 if is_out_of_memory(error):
                     what = f"memory ran out while the warehouse {path} was opened ({_first_line(error)})"
                     raise OutOfMemory(f"{what}. {memory_bound()}Give it more, or do less at a time.") from error
                 if _is_damage(error, path):
-                    _make_anew(path, error)
+                    _rebuild(path, error)
                     return duckdb.connect(str(path))
                 if "lock on file" not in str(error).lower() or time.monotonic() > deadline:
                     raise StorageUnavailable(
@@ -152,7 +149,7 @@ def _is_damage(error: BaseException, path: Path) -> bool:
     return isinstance(error, duckdb.Error) and any(sign in said for sign in DAMAGE)
 
 
-def _make_anew(path: Path, why: object) -> None:
+def _rebuild(path: Path, why: object) -> None:
     """Put a warehouse that holds what the export holds in the place of ``path``, and keep what is there aside.
 
     The new one is whole before the old one is moved: whoever is killed here leaves a file or an export to begin from.
@@ -194,7 +191,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, path: Path, folder: Path, why: 
             connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet('{file}')")
     except duckdb.Error as error:
         raise StorageUnavailable(
-            f"the warehouse {path} cannot be used ({_first_line(why)}), nor its export {folder} to make it anew "
+            f"the warehouse {path} cannot be used ({_first_line(why)}), nor its export {folder} to rebuild it from "
             f"({_first_line(error)}). Put one of them back from a copy; or move both away, to begin without the past."
         ) from error
 
@@ -272,7 +269,7 @@ def open_export(folder: Path) -> duckdb.DuckDBPyConnection:
     except duckdb.Error as error:
         connection.close()
         raise StorageUnavailable(
-            f"the export in {folder} cannot be read ({_first_line(error)}). Run a document: every run exports anew."
+            f"the export in {folder} cannot be read ({_first_line(error)}). Run a document: every run exports again."
         ) from error
     return connection
 
@@ -293,105 +290,3 @@ def upsert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Map
     names = ", ".join(columns)
     connection.execute(f"INSERT OR REPLACE INTO {table} ({names}) SELECT {names} FROM incoming")
     connection.unregister("incoming")
-
-
-def replace_quality(
-    connection: duckdb.DuckDBPyConnection,
-    verdict: Verdict,
-    facts: Iterable[PageFacts],
-    low_lines: Iterable[Mapping[str, Any]],
-) -> None:
-    """Write what the contracts said of a document in place of what they said before; releases stay."""
-    key = {"document_sha256": verdict.document_sha256, "config_sha256": verdict.config_sha256}
-    for table in ("page_measures", "low_confidence_lines", "evaluations"):
-        connection.execute(f"DELETE FROM {table} WHERE document_sha256 = ? AND config_sha256 = ?", list(key.values()))
-    statuses = verdict.gate_statuses()
-    upsert(connection, "page_measures", [_measure_row(key, fact, statuses) for fact in facts])
-    upsert(connection, "low_confidence_lines", [{**key, **line} for line in low_lines])
-    upsert(connection, "evaluations", [_evaluation_row(key, verdict.run_id, e) for e in verdict.evaluations])
-    _write_verdict(connection, key, verdict)
-
-
-def add_releases(connection: duckdb.DuckDBPyConnection, verdict: Verdict, released: Iterable[Release]) -> None:
-    """Write the ``verdict`` that ``released`` has led to, and the gate status of those pages."""
-    key = {"document_sha256": verdict.document_sha256, "config_sha256": verdict.config_sha256}
-    for release in released:
-        connection.execute(
-            "UPDATE page_measures SET gate_status = ? "
-            "WHERE document_sha256 = ? AND config_sha256 = ? AND page_number = ?",
-            [GateStatus.RELEASED.value, *key.values(), release.page_number],
-        )
-    _write_verdict(connection, key, verdict)
-
-
-def add_evaluations(connection: duckdb.DuckDBPyConnection, verdict: Verdict, added: Iterable[Evaluation]) -> None:
-    """Write ``added`` evaluations and the ``verdict`` that holds them."""
-    key = {"document_sha256": verdict.document_sha256, "config_sha256": verdict.config_sha256}
-    upsert(connection, "evaluations", [_evaluation_row(key, verdict.run_id, evaluation) for evaluation in added])
-    _write_verdict(connection, key, verdict)
-
-
-def _write_verdict(connection: duckdb.DuckDBPyConnection, key: Mapping[str, str], verdict: Verdict) -> None:
-    row = {
-        **key,
-        "run_id": verdict.run_id,
-        "quality_version": verdict.quality_version,
-        "publishable": verdict.is_publishable,
-        "selected_pages": verdict.selected_pages,
-        "quarantined_pages": len(verdict.quarantined),
-        "warnings": len(verdict.warnings),
-        "summary": verdict.summary,
-    }
-    upsert(connection, "verdicts", [row])
-    upsert(connection, "releases", [{**key, **release.model_dump()} for release in verdict.releases])
-
-
-def read_releases(connection: duckdb.DuckDBPyConnection, document_sha256: str, config_sha256: str) -> list[Release]:
-    """Return what people have released of a document read with this configuration, oldest first."""
-    rows = connection.execute(
-        "SELECT page_number, why, released_by, released_at FROM releases "
-        "WHERE document_sha256 = ? AND config_sha256 = ? ORDER BY released_at, page_number",
-        [document_sha256, config_sha256],
-    ).fetchall()
-    return [Release(page_number=n, why=why, released_by=name, released_at=at) for n, why, name, at in rows]
-
-
-def read_page_cer(connection: duckdb.DuckDBPyConnection, document_sha256: str, run_id: str) -> dict[int, float]:
-    """Return page number -> measured character error rate, of pages that were compared with a truth and read alike."""
-    rows = connection.execute(
-        "SELECT a.page_number, max(a.cer) FROM page_accuracy a JOIN runs r ON r.run_id = ? "
-        "WHERE a.document_sha256 = ? AND a.config_sha256 = r.config_sha256 "
-        "AND a.model_fingerprint = r.model_fingerprint AND NOT a.is_estimate GROUP BY 1",
-        [run_id, document_sha256],
-    ).fetchall()
-    return dict(rows)
-
-
-def _measure_row(key: Mapping[str, str], fact: PageFacts, statuses: Mapping[int, GateStatus]) -> dict[str, Any]:
-    return {
-        **key,
-        "page_number": fact.page_number,
-        "printed_number": fact.printed_number,
-        "printed_style": fact.printed_style,
-        "predicted_cer": fact.predicted_cer,
-        **fact.measures.model_dump(),
-        "gate_status": statuses.get(fact.page_number, GateStatus.PASSED).value,
-    }
-
-
-def _evaluation_row(key: Mapping[str, str], run_id: str, evaluation: Evaluation) -> dict[str, Any]:
-    fields = evaluation.model_dump(include={"suite", "expectation", "severity", "success", "detail"})
-    return {**key, "run_id": run_id, **fields, "failing_pages": len(evaluation.pages)}
-
-
-def low_confidence_rows(page: PageResult, below: float) -> Iterator[dict[str, Any]]:
-    """Yield the lines of ``page`` that a person should look at, without the document's key."""
-    for line_number, line in enumerate(page.lines, start=1):
-        if line.confidence < below:
-            yield {
-                "page_number": page.page_number,
-                "line_number": line_number,
-                "text": line.text,
-                "confidence": line.confidence,
-                **{f"{side}_px": value for side, value in line.box.model_dump().items()},
-            }

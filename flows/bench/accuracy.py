@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from data_contracts.errors import ConfigError
 from flows.bench.accuracy_scores import (
-    LEAST_LETTERS,
-    RARE_TIMES,
     PageErrors,
     character_error_rate,
     compare,
     errors_by_kind,
     passes_per_line,
+    rare_misread,
     score_page,
+    set_apart,
     word_errors,
     words_in,
 )
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from flows.bench.accuracy_controls import Arm
     from models.compact.decode.verify import Reading
     from models.compact.reader import CompactModel
-    from models.sr_swa.memory.store import Selector
     from models.sr_swa.pages import EncodedPage
 
 OURS, CTC, NONE, RANDOM, TESSERACT = "ours", "ctc", "no_references", "random_references", "tesseract"
@@ -131,12 +130,27 @@ def choose_degradations(wanted: Sequence[str] | None) -> list[str]:
     return [name for name in known if wanted is None or name in wanted]
 
 
+@dataclass(frozen=True)
+class BookPages:
+    """The consecutive pages of one book under one degradation, encoded and verified once for all arms.
+
+    ``seed`` draws the words of chance, ``foreign`` are another book's pages, ``words`` the truth's by page number.
+    """
+
+    seed: str
+    reading: ReadingConfig
+    pages: Sequence[EncodedPage]
+    foreign: Sequence[EncodedPage]
+    verified: Mapping[int, Sequence[Reading]]
+    words: Mapping[int, set[str]]
+
+
 def measure(
     books: Iterable[Path], degradations: Sequence[str], pages_per_book: int | None, cache: Path, *, tesseract: bool
 ) -> Measured:
     """Read the pages of all ``books`` in all arms."""
     from data_contracts.config import CompactConfig, ReadingConfig
-    from flows.bench.accuracy_pages import PageShelf, consecutive
+    from flows.bench.accuracy_pages import EncodedPages, another_book, consecutive
     from flows.evaluate import read_truth
     from models.compact.reader import CompactModel
 
@@ -144,20 +158,21 @@ def measure(
     models = {"": CompactModel(reading.compact), WITHOUT_LIST: CompactModel(CompactConfig(word_lists=False))}
     measured = Measured()
     books = list(books)
-    shelves = {book.name: PageShelf(book, cache, models[""], reading) for book in books}
+    encoded = {book.name: EncodedPages(book, cache, models[""], reading) for book in books}
     truths = {book.name: read_truth(book, page_count=0) for book in books}
     numbers = {name: consecutive(sorted(texts), pages_per_book) for name, texts in truths.items()}
-    for name in shelves:
+    for name in encoded:
         words = {number: words_in(truth) for number, truth in truths[name].items()}
-        other = another_book(name, list(shelves))
+        other = another_book(name, list(encoded))
         for degradation in degradations:
             print(f"{name} {degradation}: {len(numbers[name])} pages", file=sys.stderr, flush=True)
-            pages = [shelves[name].encoded(number, degradation) for number in numbers[name]]
-            foreign = [shelves[other].encoded(number, degradation) for number in numbers[other]] if other else []
+            pages = [encoded[name].encoded(number, degradation) for number in numbers[name]]
+            foreign = [encoded[other].encoded(number, degradation) for number in numbers[other]] if other else []
             verified = {page.page_number: models[""].verify(page) for page in pages}
-            readings = _read_all(f"{name} {degradation}", pages, foreign, models, verified, reading, words, measured)
+            book = BookPages(f"{name} {degradation}", reading, pages, foreign, verified, words)
+            readings = _read_all(book, models, measured)
             if tesseract:
-                readings[TESSERACT] = {n: shelves[name].tesseract_text(n, degradation) for n in numbers[name]}
+                readings[TESSERACT] = {n: encoded[name].tesseract_text(n, degradation) for n in numbers[name]}
             for number in numbers[name]:
                 texts = {reader: read.get(number) for reader, read in readings.items()}
                 scored = score_page(name, degradation, number, truths[name][number], texts)
@@ -165,94 +180,50 @@ def measure(
     return measured
 
 
-def another_book(name: str, names: Sequence[str]) -> str | None:
-    """Return the next of ``names``, of the same language if there is one; None where no other book is.
-
-    Two scans of one book are named alike to the end of the shorter name and do not count as different.
-    """
-    at = names.index(name)
-    others = [each for each in (*names[at + 1 :], *names[:at]) if not each.startswith(name) | name.startswith(each)]
-    return next((each for each in others if each[:2] == name[:2]), others[0] if others else None)
-
-
 def _read_all(
-    seed: str,
-    pages: Sequence[EncodedPage],
-    foreign: Sequence[EncodedPage],
-    models: Mapping[str, CompactModel],
-    verified: Mapping[int, Sequence[Reading]],
-    reading: ReadingConfig,
-    words: Mapping[int, set[str]],
-    measured: Measured,
+    book: BookPages, models: Mapping[str, CompactModel], measured: Measured
 ) -> dict[str, dict[int, str | None]]:
-    """Return the texts of ``pages`` by reader and page number; ``models`` by how the reader's name ends."""
+    """Return the texts of ``book`` by reader and page number; ``models`` by how the reader's name ends."""
     from flows.bench.accuracy_controls import Arm, lend, random_words
 
     model = models[""]
-    lent = {RANDOM_WORDS: random_words(pages, model.characters, seed)}
-    if foreign:
-        lent[OTHER_BOOK] = lend(pages, foreign)
+    lent = {RANDOM_WORDS: random_words(book.pages, model.characters, book.seed)}
+    if book.foreign:
+        lent[OTHER_BOOK] = lend(book.pages, book.foreign)
     readings: dict[str, dict[int, str | None]] = {
-        CTC: {page.page_number: model.hypothesis_text(page) for page in pages}
+        CTC: {page.page_number: model.hypothesis_text(page) for page in book.pages}
     }
     for arm in MEMORY_ARMS:
         for suffix, own in models.items():
-            if arm != OTHER_BOOK or foreign:
-                reader = Arm(own, verified, lent.get(arm))
-                readings[arm + suffix] = _read(arm, arm + suffix, pages, reader, reading, words, measured)
+            if arm != OTHER_BOOK or book.foreign:
+                reader = Arm(own, book.verified, lent.get(arm))
+                counts = measured.references.setdefault(arm + suffix, References())
+                readings[arm + suffix] = _read(arm, book, reader, counts)
     return readings
 
 
-def _read(
-    arm: str,
-    name: str,
-    pages: Sequence[EncodedPage],
-    model: Arm,
-    reading: ReadingConfig,
-    words: Mapping[int, set[str]],
-    measured: Measured,
-) -> dict[int, str | None]:
-    """Return the texts of ``pages`` read in ``arm``; its references are counted under ``name``."""
+def _read(arm: str, book: BookPages, model: Arm, counts: References) -> dict[int, str | None]:
+    """Return the texts of ``book`` read in ``arm``; its references are added to ``counts``."""
+    from flows.bench.accuracy_controls import noting
     from models.sr_swa.continuous import ContinuousDecoder
     from models.sr_swa.memory.store import SparseReferenceStore, random_selection
 
-    config = reading.sr_swa
+    config = book.reading.sr_swa
     if arm == NONE:
         config = config.model_copy(update={"window_pages": 1, "top_k": 0, "reference_pages": 0})
     select = random_selection(RANDOM_SEED) if arm == RANDOM else SparseReferenceStore.select_relevant
     fetched: dict[int, list[int]] = {}
-    decoder = ContinuousDecoder(model, config, select=_watched(select, fetched))
-    counts = measured.references.setdefault(name, References())
+    decoder = ContinuousDecoder(model, config, select=noting(select, fetched))
     texts: dict[int, str | None] = {}
-    for page in pages:
+    for page in book.pages:
         fetched[0] = []
         result = next(iter(decoder.decode([page])))
         texts[page.page_number] = result.text
         counts.fetched += result.metrics.references_fetched
         counts.hit += result.metrics.references_hit
-        wanted = rare_misread(page.page_number, words, model.hypothesis_text(page))
-        counts.useful += sum(bool(wanted & words[number]) for number in fetched[0])
+        wanted = rare_misread(page.page_number, book.words, model.hypothesis_text(page))
+        counts.useful += sum(bool(wanted & book.words[number]) for number in fetched[0])
     return texts
-
-
-def _watched(select: Selector, fetched: dict[int, list[int]]) -> Selector:
-    """Return ``select``, noting the page numbers of what it returns in ``fetched[0]``."""
-
-    def watch(store: Any, query: Any, top_k: int) -> Any:
-        chosen = select(store, query, top_k)
-        fetched[0] += [reference.page_number for reference in chosen]
-        return chosen
-
-    return watch
-
-
-def rare_misread(page_number: int, words: Mapping[int, set[str]], drafted: str) -> set[str]:
-    """Return the words of four letters or more, on few pages of the book, that the hypothesis of a page does not have.
-
-    ``words`` are the truth's by page number.
-    """
-    missing = {word for word in words[page_number] - words_in(drafted) if len(word) >= LEAST_LETTERS}
-    return {word for word in missing if sum(word in others for others in words.values()) <= RARE_TIMES}
 
 
 def as_report(measured: Measured) -> dict[str, Any]:
@@ -276,11 +247,6 @@ def as_report(measured: Measured) -> dict[str, Any]:
         "pages_made_worse": _made_worse(as_is),
         "references": {name: counts.as_json() for name, counts in measured.references.items()},
     }
-
-
-def set_apart(pages: Iterable[PageErrors], degradation: str) -> list[PageErrors]:
-    """Return the pages under one degradation."""
-    return [page for page in pages if page.degradation == degradation]
 
 
 def as_text(report: Mapping[str, Any]) -> str:

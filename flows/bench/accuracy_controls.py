@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from models.compact.reader import CompactModel
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.memory.kv import KVBlock
+    from models.sr_swa.memory.store import Selector
 
 
 class Arm:
@@ -107,3 +108,14 @@ def _reworded(
         if choices := by_length.get(len(word.core)):
             ids[start : start + len(word.core)] = chance.choice(choices)
     return replace(line, ctc_ids=ids)
+
+
+def noting(select: Selector, fetched: dict[int, list[int]]) -> Selector:
+    """Return ``select`` that also adds the page numbers of what it returns to ``fetched[0]``."""
+
+    def watch(store: Any, query: Any, top_k: int) -> Any:
+        chosen = select(store, query, top_k)
+        fetched[0] += [reference.page_number for reference in chosen]
+        return chosen
+
+    return watch

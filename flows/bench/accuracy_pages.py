@@ -40,7 +40,7 @@ ENGLISH = "eng"
 """For a book whose name says no language."""
 
 
-class PageShelf:
+class EncodedPages:
     """One book's pages. Invariant: what ``encoded`` and ``tesseract_text`` return is a function of the page alone."""
 
     def __init__(self, book: Path, folder: Path, model: OcrModel, reading: ReadingConfig) -> None:
@@ -136,6 +136,16 @@ def read_lines_with_tesseract(pixels: Pixels, lines: Sequence[EncodedLine], lang
                 "--no-tesseract."
             ) from error
     return "\n".join(" ".join(part.split()) for part in done.stdout.decode().split("\f")[: len(lines)])
+
+
+def another_book(name: str, names: Sequence[str]) -> str | None:
+    """Return the next of ``names``, of the same language if there is one; None where no other book is.
+
+    Two scans of one book are named alike to the end of the shorter name and do not count as different.
+    """
+    at = names.index(name)
+    others = [each for each in (*names[at + 1 :], *names[:at]) if not each.startswith(name) | name.startswith(each)]
+    return next((each for each in others if each[:2] == name[:2]), others[0] if others else None)
 
 
 def consecutive(page_numbers: Sequence[int], count: int | None) -> list[int]:

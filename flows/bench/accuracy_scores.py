@@ -177,6 +177,20 @@ def words_in(text: str) -> set[str]:
     return set(_words(normalise(text)))
 
 
+def rare_misread(page_number: int, words: Mapping[int, set[str]], hypothesis: str) -> set[str]:
+    """Return the words of four letters or more, on few pages of the book, that the hypothesis of a page does not have.
+
+    ``words`` are the truth's by page number.
+    """
+    missing = {word for word in words[page_number] - words_in(hypothesis) if len(word) >= LEAST_LETTERS}
+    return {word for word in missing if sum(word in others for others in words.values()) <= RARE_TIMES}
+
+
+def set_apart(pages: Iterable[PageErrors], degradation: str) -> list[PageErrors]:
+    """Return the pages under one degradation."""
+    return [page for page in pages if page.degradation == degradation]
+
+
 def _grouped(pages: Iterable[PageErrors], key: Callable[[PageErrors], Any]) -> list[list[PageErrors]]:
     groups: dict[Any, list[PageErrors]] = {}
     for page in pages:

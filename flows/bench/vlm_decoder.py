@@ -197,7 +197,7 @@ def _write(reader: VlmReader, page: Any) -> tuple[int, ...]:
 
 def _reader(model: RandomDecoder, outputs: int, draft_tokens: int, draft: Sequence[int] = ()) -> VlmReader:
     from models.vlm.driver import DecoderDriver
-    from models.vlm.reader import VlmReader
+    from models.vlm.reader import ReaderSetup, VlmReader
     from models.vlm.writer import WritingRules
 
     rules = WritingRules(
@@ -210,7 +210,7 @@ def _reader(model: RandomDecoder, outputs: int, draft_tokens: int, draft: Sequen
     )
     adapter: Any = _NoLines()
     return VlmReader(
-        DecoderDriver(model), rules, adapter, page_tokens=PAGE_TOKENS, fingerprint="random", drafter=lambda page: draft
+        DecoderDriver(model), rules, adapter, ReaderSetup("random", PAGE_TOKENS), drafter=lambda page: draft
     )
 
 

@@ -7,18 +7,18 @@ from argparse import ArgumentTypeError
 LAST_PORT = 65_535
 
 
-def place(text: str) -> str:
+def path_or_uri(text: str) -> str:
     """Return the path or URI ``text``; of inputs, one that is not UTF-8 is refused for itself, later."""
     if not text:
         raise ArgumentTypeError("is empty: give a path or a URI")
     return text
 
 
-def utf8_place(text: str) -> str:
+def utf8_path_or_uri(text: str) -> str:
     """Return the path or URI ``text`` if a server takes it as a parameter."""
     if any("\udc80" <= character <= "\udcff" for character in text):  # how Python holds bytes that are not UTF-8
         raise ArgumentTypeError(f"{text!a} is not UTF-8 (shown escaped): rename the folder")
-    return place(text)
+    return path_or_uri(text)
 
 
 def port(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 
 from data_contracts.config import DigitizeConfig
 from data_contracts.document import require_utf8_name, shown_name
-from data_contracts.errors import ConfigError, UnreadableDocument
+from data_contracts.errors import ConfigError, UnreadableDocument, joint_exit_code
 from data_contracts.result import DocumentReport
 from flows.commands.progress import Progress
 from flows.serving.prefect_server import prefect_api
@@ -53,6 +54,14 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def main(options: argparse.Namespace) -> int:
+    """Run ``tomeflow run`` with parsed ``options`` and return the exit code of all its documents."""
+    reports = run_documents(options)
+    if options.json:
+        print(json.dumps({"documents": [report.model_dump(exclude={"error", "exit_code"}) for report in reports]}))
+    return joint_exit_code(report.exit_code for report in reports)
+
+
 def run_documents(options: argparse.Namespace) -> list[DocumentReport]:
     """Digitize every input; one that fails is reported and never stops another."""
     config = read_config(options)
@@ -77,15 +86,15 @@ def reports_on(sources: Sequence[str], digitize: Callable[[list[str]], list[Docu
     from flows.digitize import failed_report
 
     refused: dict[int, DocumentReport] = {}
-    for place, source in enumerate(sources):
+    for index, source in enumerate(sources):
         try:
             require_utf8_name(source)
         except UnreadableDocument as error:
-            refused[place] = failed_report(shown_name(source), error.message, error.exit_code)
-    taken = [source for place, source in enumerate(sources) if place not in refused]
+            refused[index] = failed_report(shown_name(source), error.message, error.exit_code)
+    taken = [source for index, source in enumerate(sources) if index not in refused]
     reports = digitize(taken) if taken else []
-    for place, report in refused.items():
-        reports.insert(place, report)
+    for index, report in refused.items():
+        reports.insert(index, report)
     return reports
 
 

@@ -6,6 +6,7 @@ number of pages and the same seed give the same bytes.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import shutil
 import zlib
@@ -43,6 +44,12 @@ def write_sample(path: Path, pages: int, seed: int) -> Path:
             book.add(_jpeg(scan), *reversed(scan.shape))
             (truth / f"page_{page.page_number:04d}.txt").write_text(page.truth, encoding="utf-8")
     return path
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run ``tomeflow sample`` with parsed ``options`` (``output``, ``pages``, ``seed``) and return the exit code."""
+    print(write_sample(Path(options.output), options.pages, options.seed))
+    return 0
 
 
 def _faults(path: Path, pages: int) -> list[str]:

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
 
-from data_contracts.errors import OutOfMemory, StorageUnavailable, TomeflowError
+from data_contracts.errors import MigrationFailed, OutOfMemory, StorageUnavailable
 from data_contracts.out_of_memory import is_out_of_memory
 from flows.serving.parent_watchdog import child_environment
 from flows.settings import cache_folder, has_own_database
@@ -31,12 +31,6 @@ _BROKEN = ("OperationalError", "IntegrityError", "DatabaseError")
 
 
 _NO_ROOM = ("disk is full", "disk I/O error", "No space left", "File too large")
-
-
-class MigrationFailed(TomeflowError):
-    """The database of the Prefect server cannot be brought to this version."""
-
-    exit_code = 52
 
 
 @contextmanager

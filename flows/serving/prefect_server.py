@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 
-from data_contracts.errors import ConfigError, OutOfMemory, TomeflowError
+from data_contracts.errors import ConfigError, OutOfMemory, ServerUnavailable, TomeflowError
 from data_contracts.out_of_memory import is_out_of_memory, memory_bound
 from flows.serving.parent_watchdog import child_environment
 from flows.serving.prefect_database import ready_database
@@ -53,13 +53,6 @@ _QUIET_CLIENT = {
     "PREFECT_INTERNAL_LOGGING_LEVEL": "CRITICAL",
 }
 _PRIVATE_SERVER = {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_UI_ENABLED": "0"}
-
-
-class ServerUnavailable(TomeflowError):
-    """The Prefect server did not come up."""
-
-    retryable = True
-    exit_code = 51
 
 
 @contextmanager

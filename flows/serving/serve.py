@@ -21,10 +21,10 @@ from typing import IO
 
 import psutil
 
-from data_contracts.errors import ConfigError
+from data_contracts.errors import ConfigError, ServerUnavailable
 from flows.serving.liveness_locks import interrupted_runs
 from flows.serving.parent_watchdog import child_environment
-from flows.serving.prefect_server import ServerUnavailable, log_file, serve_lock, start_ready_server, stop_server
+from flows.serving.prefect_server import log_file, serve_lock, start_ready_server, stop_server
 from flows.settings import (
     CLIENT_AUTH_NAME,
     LOOPBACK_HOSTS,

@@ -9,7 +9,7 @@ from models.sr_swa.controller import ContextController, MemoryWatermark
 from models.sr_swa.gate import need_cross_page_context
 from models.sr_swa.geometry import Geometry
 from models.sr_swa.memory.kv import KVBlock
-from models.sr_swa.memory.state import ReferenceState, load_state, state_bytes, write_state
+from models.sr_swa.memory.state import ReferenceState, load_state, state_bytes
 from models.sr_swa.memory.store import SparseReferenceStore
 from models.sr_swa.memory.tail import OutputTail
 from models.sr_swa.memory.window import SlidingWindow
@@ -39,5 +39,4 @@ __all__ = [
     "load_state",
     "need_cross_page_context",
     "state_bytes",
-    "write_state",
 ]

@@ -40,23 +40,31 @@ class Span:
         return self.keys.shape[2]
 
 
+@dataclass(frozen=True, eq=False)
+class NewTokens:
+    """Where new tokens are written: in ``buffer`` from ``index`` on, or at the indices [steps] that it lists.
+
+    ``positions`` int64 [steps] are those that RoPE counts.
+    """
+
+    buffer: SlotBuffer
+    index: int | torch.Tensor
+    positions: torch.Tensor
+
+
 class Step:
     """Some new tokens on their way through the layers; made by ``AttentionContext``.
 
-    The last of ``spans`` is the one into which the new tokens are written; it shows them already. They stand at
-    ``positions`` [steps] and, in the buffer behind the span, from ``place`` on, or at the places [steps] that it lists.
-    ``causal`` hides later new tokens from earlier ones; ``hidden`` bool [steps, tokens of the last span] says instead
-    what each does not see there. ``record`` is told the attention weights [query_heads, steps, tokens of all spans]
-    of each layer.
+    The last of ``spans`` is the one into which the ``new`` tokens are written; it shows them already. ``causal`` hides
+    later new tokens from earlier ones; ``hidden`` bool [steps, tokens of the last span] says instead what each does not
+    see there. ``record`` is called with the attention weights [query_heads, steps, tokens of all spans] of each layer.
     """
 
     def __init__(
         self,
         geometry: Geometry,
         spans: Sequence[Span],
-        target: SlotBuffer,
-        place: int | torch.Tensor,
-        positions: torch.Tensor,
+        new: NewTokens,
         *,
         causal: bool,
         hidden: torch.Tensor | None = None,
@@ -64,10 +72,9 @@ class Step:
     ) -> None:
         """Compute the turns of queries and keys, once for all layers."""
         self.spans = tuple(spans)
-        self.positions = positions
+        self.positions = positions = new.positions
         self._geometry = geometry
-        self._target = target
-        self._place = place
+        self._new = new
         self._record = record
         self._edges = list(accumulate((span.tokens for span in spans), initial=0))
         self._hidden = _later_tokens(len(positions), positions.device) if causal and len(positions) > 1 else hidden
@@ -94,10 +101,10 @@ class Step:
     def write(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Write one layer's new ``keys`` and ``values`` [kv_heads, steps, head_dim] where they belong."""
         turned = self._key_turn(keys) if self._key_turn else keys
-        if isinstance(self._place, int):
-            self._target.write_layer(layer, self._place, turned, values)
+        if isinstance(self._new.index, int):
+            self._new.buffer.write_layer(layer, self._new.index, turned, values)
         else:
-            self._target.scatter_layer(layer, self._place, turned, values)
+            self._new.buffer.scatter_layer(layer, self._new.index, turned, values)
 
     def read(self, layer: int, query: torch.Tensor, scale: float | None = None) -> torch.Tensor:
         """Return the attention of ``query`` over the whole set, the new tokens included, as ``attend`` does."""

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import torch
 
-from models.sr_swa.attention import Span, Step
+from models.sr_swa.attention import NewTokens, Span, Step
 from models.sr_swa.geometry import Geometry
 from models.sr_swa.memory.kv import KVBlock, SlotBuffer
 
@@ -103,7 +103,8 @@ class Baseline(ABC):
         held = self.buffer.view(0, self.tokens_after(self.workload, pages))
         position = torch.tensor([held.tokens - 1], device=held.keys.device)
         span = Span(self.name, 0, held.keys, held.values)
-        return Step(self.geometry, [span], self.buffer, held.tokens - 1, position, causal=False)
+        new = NewTokens(self.buffer, held.tokens - 1, position)
+        return Step(self.geometry, [span], new, causal=False)
 
 
 class FullCache(Baseline):

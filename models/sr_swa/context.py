@@ -16,7 +16,7 @@ import torch
 from data_contracts.config import SrSwaConfig
 from data_contracts.errors import DecodeFailed
 from data_contracts.result import PageMetrics
-from models.sr_swa.attention import Span, Step
+from models.sr_swa.attention import NewTokens, Span, Step
 from models.sr_swa.bands import Bands
 from models.sr_swa.gate import need_cross_page_context
 from models.sr_swa.geometry import Geometry
@@ -95,7 +95,8 @@ class AttentionContext:
     def open_sink(self, tokens: int) -> Step:
         """Begin the model's first tokens, never evicted; they see one another."""
         start, self._sink_tokens = self._sink_tokens, self._sink_tokens + tokens
-        return self._step([], "sink", self.sink, start, self.bands.sink.start + start, tokens)
+        new = NewTokens(self.sink, start, self._positions(self.bands.sink.start + start, tokens))
+        return self._step([], "sink", new)
 
     def open_page(self, page_number: int, tokens: int) -> Step:
         """Begin the prefill of a page into a free slot; it sees the sink, pages before it, and itself.
@@ -108,17 +109,18 @@ class AttentionContext:
         before = before[max(0, len(before) - self.pages_before) :]
         spans = [self._page_span(number, len(before) - index) for index, number in enumerate(before)]
         start = self.bands.page_start(0)
-        return self._step([*spans, *self._sink_span()], "page", buffer, 0, start, tokens, origin=start)
+        new = NewTokens(buffer, 0, self._positions(start, tokens))
+        return self._step([*spans, *self._sink_span()], "page", new, origin=start)
 
     def page_block(self, page_number: int) -> KVBlock:
         """Return a window page as a view, keys rotated by their offset within the page: what ``prefill`` may return."""
         return self.window.block(page_number)
 
     def open_prompt(self, tokens: int) -> Step:
-        """Begin or continue the instruction tokens, behind the window; written anew for each page."""
+        """Begin or continue the instruction tokens, behind the window; written again for each page."""
         start, self._prompt_tokens = self._prompt_tokens, self._prompt_tokens + tokens
-        position = self.bands.prompt.start + start
-        return self._step(self._memory(), "prompt", self.prompt, start, position, tokens, record=self._use.record)
+        new = NewTokens(self.prompt, start, self._positions(self.bands.prompt.start + start, tokens))
+        return self._step(self._memory(), "prompt", new, record=self._use.record)
 
     def open_text(self, tokens: int = 1) -> Step:
         """Begin the next output token; it takes the place of the oldest one in the tail when that is full.
@@ -134,15 +136,15 @@ class AttentionContext:
                 f"page {self.page_number} has {self.tail.page_tokens} outputs and no position is left for another: "
                 "end the page before that, with a stop_reason"
             )
-        places = [self.tail.append() for _ in range(tokens)]
+        indices = [self.tail.append() for _ in range(tokens)]
         origin = self.bands.text.start - self.tail.frame_offset
         tail = Span("tail", origin, self.tail.block.keys, self.tail.block.values)
         spans = [*self._memory(), *_shown("prompt", self.prompt, self._prompt_tokens), tail]
-        place = places[0] if tokens == 1 else torch.tensor(places, device=self.geometry.device)
-        where = (self.tail.buffer, place, self._positions(position, tokens))
+        index = indices[0] if tokens == 1 else torch.tensor(indices, device=self.geometry.device)
+        new = NewTokens(self.tail.buffer, index, self._positions(position, tokens))
         self._unconfirmed = []
         record = self._use.record if tokens == 1 else self._record_later
-        return Step(self.geometry, spans, *where, causal=False, hidden=self.tail.hidden(tokens), record=record)
+        return Step(self.geometry, spans, new, causal=False, hidden=self.tail.hidden(tokens), record=record)
 
     def confirm_text(self, tokens: int, drafted: int) -> None:
         """Keep the first ``tokens`` outputs of the latest step of ``drafted``; the others leave no trace."""
@@ -323,19 +325,16 @@ class AttentionContext:
         self,
         seen: Sequence[Span],
         name: str,
-        buffer: SlotBuffer,
-        start: int,
-        position: int,
-        tokens: int,
+        new: NewTokens,
         *,
         origin: int = 0,
         record: Callable[[torch.Tensor], None] | None = None,
     ) -> Step:
-        """Return a step that sees ``seen`` and, in order, the tokens of ``buffer`` up to its own."""
-        view = buffer.view(0, start + tokens)
+        """Return a step that sees ``seen`` and, in order, the tokens of the buffer of ``new`` up to its own."""
+        assert isinstance(new.index, int), "new tokens follow one another"
+        view = new.buffer.view(0, new.index + len(new.positions))
         spans = [*seen, Span(name, origin, view.keys, view.values)]
-        positions = self._positions(position, tokens)
-        return Step(self.geometry, spans, buffer, start, positions, causal=True, record=record)
+        return Step(self.geometry, spans, new, causal=True, record=record)
 
 
 def _shown(name: str, buffer: SlotBuffer, tokens: int) -> list[Span]:

@@ -13,13 +13,10 @@ judged from what the decoder did, never from a clock or a reading, so that equal
 
 from __future__ import annotations
 
-import os
-import resource
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Literal, Self
 
 import torch
@@ -27,7 +24,7 @@ import torch
 from data_contracts.config import SrSwaConfig
 from data_contracts.errors import ConfigError
 from data_contracts.result import Event
-from models.process_memory import process_peak_bytes
+from models.process_memory import container_used_ratio, process_bytes
 from models.sr_swa.memory.state import JSON, Snapshot
 
 HIGH_RATIO = 0.85
@@ -54,12 +51,6 @@ DENSER_FACTOR = 2
 PAUSE_SECONDS = 5.0
 MAX_PAUSES = 12
 """A minute in all, until memory falls again: other work has ended by then or will not end soon."""
-CGROUP_FILES = (
-    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
-    (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
-)
-"""Limit and usage of the container, version 2 and version 1."""
-PROCESS_PAGES = Path("/proc/self/statm")
 
 
 @dataclass(frozen=True)
@@ -90,10 +81,10 @@ class MemoryWatermark:
     def for_process(cls, limit_bytes: int | None = None) -> Self:
         """Watch this process against ``limit_bytes``, or without one the container or machine it runs in."""
         if limit_bytes is None:
-            return cls(read=_container_used_ratio)
+            return cls(read=container_used_ratio)
         if limit_bytes <= 0:
             raise ConfigError(f"memory limit {limit_bytes} bytes: give a positive number, or none for the container's")
-        return cls(read=lambda: _process_bytes() / limit_bytes)
+        return cls(read=lambda: process_bytes() / limit_bytes)
 
     @classmethod
     def for_cuda(cls, device: str = "cuda") -> Self:
@@ -118,11 +109,11 @@ class Patience:
         return True
 
     def disturbed(self) -> None:
-        """Start counting anew."""
+        """Start counting again."""
         self.calm_pages = 0
 
     def stepped(self) -> None:
-        """Start counting anew, and ask for more if there was a way back before."""
+        """Start counting again, and ask for more if there was a way back before."""
         if self.went_back:
             self.needed_pages = min(2 * self.needed_pages, MAX_CALM_PAGES)
         self.calm_pages, self.went_back = 0, False
@@ -130,7 +121,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class _Page:
-    """What one page told about recall."""
+    """What one page says about recall."""
 
     gate_fired: int
     references_fetched: int
@@ -140,9 +131,8 @@ class _Page:
 class ContextController:
     """Decides how many pages and tokens the attention set may hold.
 
-    Invariant: 1 <= ``window_pages`` <= ``max_window_pages`` and ``reference_tokens`` <=
-    ``max_reference_tokens``, whatever happens. Without a ``watermark`` only a real lack of memory takes
-    pages away. ``wait`` is called with seconds while loading pauses.
+    Invariant: 1 <= ``window_pages`` <= ``max_window_pages``, whatever happens. Without a ``watermark`` only a
+    real lack of memory takes pages away. ``wait`` is called with seconds while loading pauses.
     """
 
     def __init__(
@@ -182,11 +172,6 @@ class ContextController:
     def max_window_pages(self) -> int:
         """The widest window this controller can ask for: buffers and positions are sized for it at load."""
         return max(window_pages for window_pages, _ in self._widths)
-
-    @property
-    def max_reference_tokens(self) -> int:
-        """The most tokens a reference can be asked to keep."""
-        return max(tokens for _, tokens in self._widths)
 
     @property
     def degraded_by(self) -> Literal["memory", "recall"] | None:
@@ -329,39 +314,6 @@ def _recall_ladder(config: SrSwaConfig) -> tuple[tuple[int, int], ...]:
 
 def _shown(ratio: float | None) -> str:
     return "unknown" if ratio is None else f"{ratio:.2f}"
-
-
-def _process_bytes() -> int:
-    """Return the resident memory of this process [bytes]; without procfs its high-water mark."""
-    if PROCESS_PAGES.exists():
-        return int(PROCESS_PAGES.read_text().split()[1]) * resource.getpagesize()
-    return process_peak_bytes()
-
-
-def _machine_bytes() -> int:
-    """Return the physical memory of the machine [bytes]."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _container_used_ratio() -> float:
-    """Return the larger used share: of this process in the machine, of the container in its limit.
-
-    The container's usage is taken without file pages that the kernel drops by itself (``inactive_file``).
-    """
-    machine_bytes = _machine_bytes()
-    ratios = [_process_bytes() / machine_bytes]
-    for limit_file, usage_file in CGROUP_FILES:
-        limit = limit_file.read_text().strip() if limit_file.exists() else "max"
-        if limit.isdecimal() and int(limit) < machine_bytes:
-            used_bytes = int(usage_file.read_text()) - _droppable_bytes(limit_file.with_name("memory.stat"))
-            ratios.append(used_bytes / int(limit))
-    return max(ratios)
-
-
-def _droppable_bytes(stat_file: Path) -> int:
-    """Return the file pages of a container that are not in use [bytes]."""
-    figures = dict(line.split() for line in stat_file.read_text().splitlines())
-    return int(figures.get("total_inactive_file", figures.get("inactive_file", 0)))
 
 
 def _cuda_used_ratio(device: torch.device) -> float:

@@ -31,9 +31,3 @@ def entropy_uncertainty(logits: torch.Tensor) -> torch.Tensor:
     log_probabilities = torch.log_softmax(logits.float(), dim=-1)
     entropy = -(log_probabilities.exp() * log_probabilities).sum(-1)
     return (entropy / math.log(logits.shape[-1])).clamp(0, 1)
-
-
-def margin_uncertainty(probabilities: torch.Tensor) -> torch.Tensor:
-    """Return 1 - (best - second best) of ``probabilities`` [..., classes], 0 to 1, shape [...]."""
-    best, second = probabilities.float().topk(2, dim=-1).values.unbind(-1)
-    return (1 - (best - second)).clamp(0, 1)

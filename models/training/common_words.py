@@ -13,7 +13,8 @@ from collections import Counter
 from pathlib import Path
 
 from models.compact.words.page_language import COMMON_WORDS_FILE, counted
-from models.training.drawing.text import Corpus, Language, old_french
+from models.training.drawing.old_spelling import Language, old_french
+from models.training.drawing.text import Corpus
 
 WORDS = 1000
 LANGUAGES: tuple[Language, ...] = ("de", "en", "fr")

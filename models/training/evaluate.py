@@ -21,8 +21,9 @@ import torch
 from rapidfuzz.distance import Levenshtein
 
 from data_contracts.quality.error_kinds import Kind, count_errors
-from models.compact.decode.decoder import CompactDecoder, FrozenHead, WordTokens, load_weights
+from models.compact.decode.decoder import CompactDecoder, FrozenHead, load_weights
 from models.compact.decode.verify import Reading, Verifier, VerifierThresholds
+from models.compact.decode.word_memory import WordTokens
 from models.compact.onnx_weights import open_recognizer
 from models.training.batches import Memory, memory_of
 from models.training.drawing import shards

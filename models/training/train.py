@@ -24,12 +24,11 @@ import torch.nn.functional as F  # noqa: N812
 from models.compact.decode.decoder import (
     END_CLASS,
     CompactDecoder,
-    DecoderShape,
     FrozenHead,
-    WordTokens,
     load_weights,
     save_weights,
 )
+from models.compact.decode.word_memory import DecoderShape, WordTokens
 from models.training import batches as training_batches
 from models.training.batches import PADDING, TrainingBatch
 from models.training.drawing import shards

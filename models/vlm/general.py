@@ -21,7 +21,7 @@ from models.vlm.driver import DecoderDriver
 from models.vlm.loading import choose_place, fingerprint, load_image_processor, load_pretrained, local_folder
 from models.vlm.places import placed_lines
 from models.vlm.prompt import Prompt
-from models.vlm.reader import VlmReader
+from models.vlm.reader import ReaderSetup, VlmReader
 from models.vlm.writer import rules_of
 
 ALGORITHM = "vision-language-1"
@@ -130,10 +130,8 @@ def load_vision_language(config: VlmConfig, compact_text: Callable[[EncodedPage]
         DecoderDriver(model),
         rules_of(prompt_of(model, tokenizer), model, config),
         pages,
-        page_tokens=len(largest.features),
-        fingerprint=fingerprint(folder, place, ALGORITHM),
+        ReaderSetup(fingerprint(folder, place, ALGORITHM), len(largest.features), config.pool_pages),
         drafter=lambda page: tokenizer.encode(compact_text(page), add_special_tokens=False),
-        pool_pages=config.pool_pages,
     )
 
 

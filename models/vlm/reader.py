@@ -1,4 +1,4 @@
-"""A vision-language model behind the ``OcrModel`` protocol: sees a page, holds it, writes it.
+"""A vision-language model behind the ``OcrModel`` protocol: encodes a page, holds it, writes it.
 
 What differs between models - how a page becomes features, how outputs become lines - is its ``PageAdapter``.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
 from data_contracts.result import Line
-from models.sr_swa.bands import Bands
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.geometry import Geometry
 from models.sr_swa.memory.kv import KVBlock
@@ -37,7 +37,19 @@ class PageAdapter(Protocol):
         """Return the lines that outputs and their probabilities stand for."""
 
     def residual_positions(self, page: EncodedPage) -> torch.Tensor | None:
-        """Return what tokens' places on several axes [axes, tokens] have beyond their place in line; None for none."""
+        """Return what tokens' positions on several axes [axes, tokens] have beyond their index; None for none."""
+
+
+@dataclass(frozen=True)
+class ReaderSetup:
+    """What is settled when a model is loaded: its ``fingerprint``, and a page's visual tokens at most.
+
+    ``pool_pages`` above 0 are page slots, allocated at once, that documents read side by side share.
+    """
+
+    fingerprint: str
+    page_tokens: int
+    pool_pages: int = 0
 
 
 class VlmReader:
@@ -48,20 +60,15 @@ class VlmReader:
         driver: DecoderDriver,
         rules: WritingRules,
         adapter: PageAdapter,
+        setup: ReaderSetup,
         *,
-        page_tokens: int,
-        fingerprint: str,
         drafter: Drafter | None = None,
         watch: Callable[[torch.Tensor], None] | None = None,
-        pool_pages: int = 0,
     ) -> None:
-        """Read with ``driver`` by ``rules``; a page has at most ``page_tokens`` visual tokens.
-
-        ``pool_pages`` above 0 are page slots, allocated now, that documents read side by side share.
-        """
-        self.fingerprint = fingerprint
-        self.geometry = geometry_of(driver, rules, page_tokens)
-        self.pool = SlotPool(self.geometry, pool_pages) if pool_pages else None
+        """Read with ``driver`` by ``rules``; ``watch`` is called with the logits of each pass."""
+        self.fingerprint = setup.fingerprint
+        self.geometry = geometry_of(driver, rules, setup.page_tokens)
+        self.pool = SlotPool(self.geometry, setup.pool_pages) if setup.pool_pages else None
         self.passes = 0
         self.driver = driver
         self._rules = rules
@@ -134,8 +141,3 @@ def geometry_of(driver: DecoderDriver, rules: WritingRules, page_tokens: int) ->
         prompt_tokens=len(rules.prompt_ids),
         draft_tokens=rules.draft_tokens,
     )
-
-
-def highest_position(bands: Bands, max_new_tokens: int) -> int:
-    """Return the highest position id that any page of any document uses: it does not depend on their number."""
-    return bands.text.start + max_new_tokens - 1

@@ -11,8 +11,8 @@ from data_contracts.errors import ConfigError
 from data_contracts.geometry import Box
 from data_contracts.result import Line, PageResult, PageStatus, Word
 from data_contracts.text import ALL_STEPS, Step
-from flows import evaluate as evaluating
-from flows.evaluate import Evaluation, evaluate, find_document, parse_skipped, read_truth, score
+from flows.commands import evaluate as command
+from flows.evaluate import Evaluation, evaluate, find_document, read_truth, score
 
 BOX = Box(left=0, top=0, right=1, bottom=1)
 QUAD = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
@@ -79,7 +79,7 @@ def test_wrong_digits_and_marks_are_counted_apart():
     kinds = result.as_json()
     assert (kinds["digits"], kinds["digit_errors"]) == (7, 2)
     assert (kinds["punctuation"], kinds["punctuation_errors"], kinds["letter_errors"]) == (5, 1, 1)
-    assert "2 at 7 digits, 1 at 5 marks, 1 letters, 1 in case" in evaluating.as_table(result)
+    assert "2 at 7 digits, 1 at 5 marks, 1 letters, 1 in case" in command.as_table(result)
 
 
 def test_a_failed_page_counts_as_unread(tmp_path):
@@ -193,10 +193,10 @@ def test_a_document_without_jsonl_is_refused(tmp_path):
 
 
 def test_steps_are_skipped_by_number_or_name():
-    assert parse_skipped("") == ALL_STEPS
-    assert parse_skipped("1, quotes") == (Step.HYPHENS, Step.SPACES, Step.DASHES, Step.DOTS)
+    assert command.parse_skipped("") == ALL_STEPS
+    assert command.parse_skipped("1, quotes") == (Step.HYPHENS, Step.SPACES, Step.DASHES, Step.DOTS)
     with pytest.raises(ConfigError, match="no normalisation step '0', 'case'"):
-        parse_skipped("0,case,2")
+        command.parse_skipped("0,case,2")
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -211,7 +211,7 @@ def test_the_command_prints_one_object_or_one_table(tmp_path, capsys, as_json):
         language="eng",
         json=as_json,
     )
-    assert evaluating.main(options) == 0
+    assert command.main(options) == 0
     printed = capsys.readouterr().out
     assert json.loads(printed)["cer"] == 0.5 if as_json else "total   50.00%  100.00%           2" in printed
 

@@ -24,8 +24,9 @@ from support.fakes import ScriptedModel
 
 from flows.execution import steps
 from flows.execution.rendering import BoundedPages
+from models.process_memory import PROCESS_PAGES
 from models.sr_swa.context import AttentionContext
-from models.sr_swa.controller import PROCESS_PAGES, MemoryWatermark
+from models.sr_swa.controller import MemoryWatermark
 from models.sr_swa.pages import Decoding, EncodedPage, PageImage
 
 FOLDER = Path(os.environ["SCRIPTED_FOLDER"])

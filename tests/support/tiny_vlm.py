@@ -17,7 +17,7 @@ from support.reference_transformer import PROMPT_IDS, SINK_IDS, VOCABULARY, line
 from data_contracts.result import Line
 from models.sr_swa.pages import EncodedPage, PageImage
 from models.vlm.driver import DecoderDriver
-from models.vlm.reader import VlmReader
+from models.vlm.reader import ReaderSetup, VlmReader
 from models.vlm.writer import WritingRules
 
 PAGE_TOKENS = 7
@@ -111,12 +111,13 @@ class FeaturePages:
 
 def tiny_reader(model: Any, rules: WritingRules = RULES, **changes: Any) -> VlmReader:
     """Return a reader of random pages; ``changes`` go into the rules, but for the reader's own arguments."""
-    own = {name: changes.pop(name) for name in ("drafter", "watch", "page_tokens") if name in changes}
+    setup = ReaderSetup("tiny", changes.pop("page_tokens", PAGE_TOKENS))
+    own = {name: changes.pop(name) for name in ("drafter", "watch") if name in changes}
     dim = model.get_input_embeddings().weight.shape[1]
     return VlmReader(
         DecoderDriver(model),
         replace(rules, **changes),
         FeaturePages(dim),
-        fingerprint="tiny",
-        **{"page_tokens": PAGE_TOKENS, **own},
+        setup,
+        **own,
     )

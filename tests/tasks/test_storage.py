@@ -35,8 +35,6 @@ def test_what_is_written_is_read(place):
     assert storage.read_bytes(uri) == b"new"
     assert storage.file_names(storage.join(place, "deep")) == ["file.bin"], "nothing else is left beside it"
     assert storage.sha256_file(uri) == storage.sha256_bytes(b"new")
-    assert storage.is_folder(place)
-    assert not storage.is_folder(uri)
 
 
 def test_a_name_with_two_colons_is_a_name_and_a_chain_is_a_chain(tmp_path, s3_bucket):

@@ -23,6 +23,7 @@ from data_contracts.result import ChunkResult, GateStatus, PageResult
 from data_contracts.warehouse.connection import open_warehouse
 from flows.commands.query import main as query_main
 from flows.commands.query import run_query
+from flows.evaluate import KINDS
 from tasks.collect import RunRecord, collect_accuracy, collect_document
 from tasks.validate import (
     publish_root,
@@ -138,6 +139,7 @@ def test_a_measured_error_rate_is_judged_in_the_next_run(tmp_path: Path) -> None
         "wer": 0.45,
         "bag_recall": 0.6,
         "measured_at": STARTED,
+        **dict.fromkeys(KINDS, 0),
     }
     estimate = {**row, "page_number": 5, "source": "second-reader", "is_estimate": True}
     collect_accuracy(tmp_path / ".tomeflow", [row, estimate])
@@ -203,7 +205,7 @@ def test_a_wrong_statement_and_a_missing_or_damaged_export_are_told_apart(tmp_pa
         run_query(tmp_path, f"COPY pages TO '{tmp_path}/stolen.csv'")
     assert not (tmp_path / "stolen.csv").exists()
     (tmp_path / ".tomeflow" / "export" / "pages.parquet").unlink()
-    with pytest.raises(StorageUnavailable, match="every run exports anew"):
+    with pytest.raises(StorageUnavailable, match="every run exports again"):
         run_query(tmp_path, "SELECT 1")
 
 

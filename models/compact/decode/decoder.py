@@ -22,32 +22,17 @@ from data_contracts.errors import ModelUnavailable
 from models.compact.decode.half_linear import HalfLinear
 from models.compact.decode.kv_cache import DecoderOutput, Extend, KVCache, without_cache
 from models.compact.decode.line_batch import CONTEXT_CHARACTERS, LineBatch, waves
+from models.compact.decode.word_memory import DecoderShape, WordMemory, WordTokens
 from models.compact.onnx_weights import BLANK_CLASS, FEATURE_DIM, RECOGNIZER, find_weights
 
 END_CLASS = BLANK_CLASS
 """The blank never stands in a text, so its class says that the line is over."""
 DISTANCE_CAP = 8
 """Farther than this from its expected place a character is as unlikely as at this distance."""
-COPIED_WORDS = 8
-"""Memory words whose letters are shown to a word: the best ones."""
 END_LOGIT = 18.0
 """What an untrained decoder gives to the end where the hypothesis ends, and takes elsewhere: above any character."""
-HIDDEN = -1e9
 OUT_OF_SIGHT = 1e9
 """Distance of a frame that is padding: no slope lets a step look so far."""
-
-
-@dataclass(frozen=True)
-class DecoderShape:
-    """Sizes; part of the weights file."""
-
-    width: int = 192
-    heads: int = 4
-    layers: int = 3
-    hidden: int = 576
-    pointer_dim: int = 96
-    memory_dim: int = 96
-    dropout: float = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,19 +69,6 @@ class FrozenHead:
 
 
 @dataclass(frozen=True, eq=False)
-class WordTokens:
-    """Words of earlier pages: ``keys`` and ``values`` [words, dim], ``payload`` ids [words, 24].
-
-    ``visible`` [words of the batch, words of the memory], if given, says which word may see which.
-    """
-
-    keys: torch.Tensor
-    values: torch.Tensor
-    payload: torch.Tensor
-    visible: torch.Tensor | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class EncoderOutput:
     """An encoded batch, as every pass over its lines needs it.
 
@@ -116,71 +88,6 @@ class EncoderOutput:
             return self
         seen = tuple((key[lines], value[lines]) for key, value in self.seen)
         return EncoderOutput(self.batch.rows(lines), seen, self.targets[lines])
-
-
-class WordMemory(nn.Module):
-    """Attention from the words of a hypothesis to words of earlier pages, by their pictures; null key included.
-
-    A word is looked up before its first letter is written, so that no written letter can mislead the look-up. What
-    comes back is laid on the word's frames: the found words' letters at the frame's place from the word's start and
-    from its end, and a value. A learnt gate, closed at first, decides how much of it is seen.
-    """
-
-    def __init__(self, shape: DecoderShape) -> None:
-        """Make untrained weights."""
-        super().__init__()
-        self.query = HalfLinear(3 * FEATURE_DIM, shape.memory_dim)
-        self.key = HalfLinear(3 * FEATURE_DIM, shape.memory_dim)
-        self.value = HalfLinear(3 * FEATURE_DIM, shape.memory_dim)
-        self.null_key = nn.Parameter(torch.zeros(shape.memory_dim))
-        self.null_bias = nn.Parameter(torch.tensor(6.0))
-        self.sharpness = nn.Parameter(torch.tensor(10.0))
-        self.letters = HalfLinear(2 * FEATURE_DIM + shape.memory_dim, shape.width)
-        self.gate = HalfLinear(shape.width + 2, 1)
-        nn.init.zeros_(self.letters.weight)
-        nn.init.zeros_(self.letters.bias)
-
-    def tokens(self, pictures: torch.Tensor, payload: torch.Tensor) -> WordTokens:
-        """Return the tokens of words with ``pictures`` [words, 360] and ``payload`` [words, 24]."""
-        return WordTokens(F.normalize(self.key(pictures), dim=-1), self.value(pictures), payload)
-
-    def forward(
-        self, batch: LineBatch, states: torch.Tensor, words: WordTokens, embeddings: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ``states`` [lines, frames, width] with what was recalled, and the recall [words, memory + 1]."""
-        query = F.normalize(self.query(batch.word_pictures), dim=-1) * self.sharpness
-        scores = query @ words.keys.mT
-        if words.visible is not None:
-            scores = scores.masked_fill(~words.visible, HIDDEN)
-        null = (query @ self.null_key)[:, None] + self.null_bias
-        recall = torch.softmax(torch.cat((scores, null), dim=1), dim=1)
-        best = recall[:, :-1].topk(min(COPIED_WORDS, len(words.keys)), dim=1)
-        found = best.values[:, None, :] @ words.values[best.indices]
-        frame_word = batch.word_of_frame.clamp_min(0)
-        places = torch.stack((batch.from_start, batch.from_end), dim=-1)
-        letters = self._letters_at(places, frame_word, best.values, words.payload[best.indices], embeddings)
-        mass = 1 - recall[:, -1]
-        seen = self.letters(torch.cat((letters, found[frame_word, 0]), dim=-1))
-        surest = best.values[:, :1].sum(dim=1)
-        gate = torch.sigmoid(self.gate(torch.cat((states, mass[frame_word, None], surest[frame_word, None]), dim=-1)))
-        inside = (batch.word_of_frame >= 0)[..., None]
-        return states + torch.where(inside, gate * seen, 0.0), recall
-
-    def _letters_at(
-        self,
-        places: torch.Tensor,
-        frame_word: torch.Tensor,
-        weights: torch.Tensor,
-        payload: torch.Tensor,
-        embeddings: torch.Tensor,
-    ) -> torch.Tensor:
-        """Return the found words' letters [lines, frames, 240] at ``places`` from the start and from the end."""
-        lengths = (payload != BLANK_CLASS).sum(dim=-1)
-        own, weight = payload[frame_word], weights[frame_word]
-        ends = (lengths[frame_word] - 1 - places[..., 1:]).clamp_min(0)
-        ids = (own.gather(-1, place[..., None]) for place in (places[..., :1].expand_as(ends), ends))
-        shown = [weight[..., None, :] @ embeddings[chosen.squeeze(-1)] for chosen in ids]
-        return torch.cat(shown, dim=-1).squeeze(-2)
 
 
 class ReaderLayer(nn.Module):
@@ -215,7 +122,7 @@ class ReaderLayer(nn.Module):
     ) -> torch.Tensor:
         """Return ``text`` [lines, steps, width] after one layer.
 
-        ``seen`` as ``look`` gives it; ``causal`` [lines, 1, steps, slots] is True where a step may look; ``distance``
+        ``seen`` as ``encode`` gives it; ``causal`` [lines, 1, steps, slots] is True where a step may look; ``distance``
         [lines, steps, frames] characters from where a step expects to be. ``extend`` puts the keys and values of the
         steps behind those written earlier.
         """
@@ -306,7 +213,7 @@ class CompactDecoder(nn.Module):
         """Return what follows each prefix of ``prefix`` [lines, steps], the empty and the whole one included.
 
         Ids -1 are padding behind the text. Step n says what follows prefix[:n], when ``places``[n] characters of the
-        hypothesis are used up [lines, steps + 1]. With ``cache``, decoder_output of a line begin behind what is known
+        hypothesis are used up [lines, steps + 1]. With ``cache``, the outputs of a line begin behind what is known
         of it.
         """
         batch, width = encoder_output.batch, self.shape.width

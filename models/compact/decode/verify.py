@@ -24,9 +24,10 @@ import numpy.typing as npt
 import torch
 
 from models.compact.decode.changes import ChangeRules
-from models.compact.decode.decoder import END_CLASS, CompactDecoder, WordTokens
+from models.compact.decode.decoder import END_CLASS, CompactDecoder
 from models.compact.decode.kv_cache import DecoderOutput
 from models.compact.decode.line_batch import LineBatch
+from models.compact.decode.word_memory import WordTokens
 from models.sr_swa.pages import EncodedLine
 
 Why = Literal["sure", "verified", "no text", "unreadable", "too many passes", "other script", "no hypothesis"]
@@ -142,7 +143,7 @@ class Verifier:
         frames.
         """
         with torch.inference_mode():
-            encoder_output = self._model.look(LineBatch.of([line], [context]), words)
+            encoder_output = self._model.encode(LineBatch.of([line], [context]), words)
             writing = _begin(line)
             while not writing.done and writing.settled <= len(line.frames):
                 prefix = torch.tensor([writing.text[: writing.settled]], dtype=torch.long)
@@ -168,7 +169,7 @@ class Verifier:
         self, lines: Sequence[EncodedLine], contexts: Sequence[Sequence[int]], words: WordTokens | None
     ) -> list[Reading]:
         with torch.inference_mode():
-            encoder_output = self._model.look(LineBatch.of(lines, contexts, with_words=words is not None), words)
+            encoder_output = self._model.encode(LineBatch.of(lines, contexts, with_words=words is not None), words)
             writings = [_begin(line) for line in lines]
             active = writings
             cache = self._model.empty_cache(len(lines), _most_characters(lines) + self._thresholds.passes)

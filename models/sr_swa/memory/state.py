@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 
-from data_contracts.errors import BrokenChecksum, StateRefused, StorageUnavailable, WrongModel, WrongSchema
+from data_contracts.errors import BrokenChecksum, StateRefused, WrongModel, WrongSchema
 
 JSON: TypeAlias = Any
 """What ``json.dumps`` writes and ``json.loads`` gives back unchanged: string keys, lists, no NaN."""
@@ -149,39 +148,6 @@ def load_state(
     _check_owner(head, fingerprint, config_sha256)
     _refuse_missing_parts(REQUIRED_PARTS, head["metadata"])
     return ReferenceState(tensors=tensors, **head)
-
-
-def write_state(path: Path, state: ReferenceState) -> tuple[str, int]:
-    """Write ``state`` to ``path`` so that a reader sees all of it or nothing; return (sha256, size [bytes]).
-
-    Raises:
-        StorageUnavailable: the file could not be written; what was at ``path`` before is untouched.
-    """
-    data = state_bytes(state)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise StorageUnavailable(
-            f"the state of {len(data):,} bytes could not be written to {path}: {error.strerror or error}. "
-            "Make room or check the rights of the folder, then run again; finished chunks are kept."
-        ) from error
-    return hashlib.sha256(data).hexdigest(), len(data)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in ``folder`` outlast a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: Path) -> bytes:

@@ -25,7 +25,8 @@ from models.training.drawing.align import align
 from models.training.drawing.degrade import Image
 from models.training.drawing.draw import draw_document
 from models.training.drawing.leaks import read_leaks
-from models.training.drawing.text import LANGUAGES, Corpus, Language, LineText
+from models.training.drawing.old_spelling import LANGUAGES, Language
+from models.training.drawing.text import Corpus, LineText
 
 CACHE = Path(".cache/train")
 LANGUAGE_CYCLE: tuple[Language, ...] = ("en", "fr", "de", "en", "zh", "en", "de", "fr", "en", "fr", "en", "de", "zh")

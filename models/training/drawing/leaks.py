@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from models.training.drawing.text import LANGUAGES, Corpus, eight_grams
+from models.training.drawing.old_spelling import LANGUAGES
+from models.training.drawing.text import Corpus, eight_grams
 
 
 def read_leaks(books: Path) -> frozenset[int]:

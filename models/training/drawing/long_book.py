@@ -16,7 +16,8 @@ from pathlib import Path
 from models.training.drawing import shards
 from models.training.drawing.draw import draw_document
 from models.training.drawing.generate import CACHE, Reader
-from models.training.drawing.text import Corpus, DocumentText, LineText, invent_name
+from models.training.drawing.invented_names import invent_name
+from models.training.drawing.text import Corpus, DocumentText, LineText
 
 SEED = 700_000_002
 PAGES, LINES, BLOCK_PAGES = 1000, 25, 20

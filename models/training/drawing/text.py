@@ -9,17 +9,16 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from models.training.drawing.invented_names import invent_name
 from models.training.drawing.number_text import number_line, roman, some_figures
+from models.training.drawing.old_spelling import Language, old_spelling, with_long_s
 
-Language = Literal["en", "fr", "de", "zh"]
-LANGUAGES: tuple[Language, ...] = ("en", "fr", "de", "zh")
 LineKind = Literal["running", "caption", "numbers", "random", "empty"]
 
 HELD_OUT_SHARE = 0.08
@@ -41,101 +40,7 @@ CURLY_RATE, CLOSE_RATE = 0.5, 0.5
 """Share of documents with curly apostrophes, and of French ones without the space before ; : ! ? »: a text has one way,
 print has all, and a decoder that has seen one writes it everywhere."""
 
-OLD_GERMAN_RATE = 0.5
-"""Share of historical German documents spelled as in the 16th and 17th century; the rest differs by its types alone."""
-
 _FOLDED = str.maketrans({"„": "“", "‚": "‘", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "ſ": "s"})
-_SYLLABLES = [
-    "ba",
-    "be",
-    "bor",
-    "bran",
-    "cal",
-    "can",
-    "cor",
-    "dan",
-    "der",
-    "dor",
-    "el",
-    "en",
-    "fal",
-    "fen",
-    "gar",
-    "ger",
-    "gil",
-    "hal",
-    "har",
-    "hol",
-    "il",
-    "in",
-    "jor",
-    "kel",
-    "kin",
-    "lan",
-    "lar",
-    "len",
-    "lin",
-    "mal",
-    "mar",
-    "mer",
-    "mor",
-    "nal",
-    "nor",
-    "or",
-    "pel",
-    "per",
-    "quin",
-    "ral",
-    "ran",
-    "rel",
-    "ros",
-    "sal",
-    "sel",
-    "ser",
-    "sor",
-    "tal",
-    "tan",
-    "ter",
-    "thor",
-    "ul",
-    "ur",
-    "val",
-    "ver",
-    "vin",
-    "wal",
-    "wen",
-    "wil",
-    "yor",
-    "zan",
-    "zel",
-]
-_ENDINGS = [
-    "a",
-    "by",
-    "den",
-    "dorf",
-    "e",
-    "er",
-    "ett",
-    "ford",
-    "ham",
-    "in",
-    "ing",
-    "is",
-    "ley",
-    "mann",
-    "more",
-    "off",
-    "on",
-    "ot",
-    "ridge",
-    "sen",
-    "son",
-    "stein",
-    "ton",
-    "ville",
-    "well",
-]
 _RANDOM_LATIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,;:-'&()"
 
 
@@ -232,7 +137,7 @@ class Corpus:
 
     def _running(self, rng: random.Random, width: int, historical: bool, names: Sequence[str]) -> Iterator[str]:
         start = rng.randrange(len(self._paragraphs))
-        spelled = _spelling(rng, self.language) if historical else str
+        spelled = old_spelling(rng, self.language) if historical else str
         while True:
             paragraph = self._paragraphs[start % len(self._paragraphs)]
             start += 1
@@ -278,42 +183,10 @@ def eight_grams(text: str) -> Iterator[int]:
         yield zlib.crc32(" ".join(words[at : at + 8]).encode())
 
 
-def with_long_s(text: str) -> str:
-    """Return ``text`` as set in Fraktur and early Roman: a long s everywhere but at the end of a word."""
-    return re.sub(r"s(?=[^\W\d_])", "ſ", text)
-
-
 def typeset(text: str, *, curly: bool, close: bool) -> str:
     """Return ``text`` with curly apostrophes if ``curly``, and if ``close`` without the space of French punctuation."""
     text = text.replace("'", "’") if curly else text
     return re.sub(r"(?<=\S) (?=[;:!?»])|(?<=«) ", "", text) if close else text
-
-
-def _spelling(rng: random.Random, language: Language) -> Callable[[str], str]:
-    """Return how a historical document is spelled."""
-    if language == "fr":
-        return old_french
-    comma = rng.choice(("/", " /"))
-    return partial(old_german, comma=comma) if rng.random() < OLD_GERMAN_RATE else str
-
-
-def old_german(text: str, comma: str) -> str:
-    """Return ``text`` in some spellings of the 16th and 17th century: vnd, bey, Danck, with slashes for commas."""
-    text = re.sub(r"\bu(?=[a-z])", "v", text)
-    text = re.sub(r"\bsein\b", "seyn", text)
-    text = re.sub(r"ei\b", "ey", text)
-    text = re.sub(r"(?<=[lnr])k", "ck", text)
-    return text.replace(",", comma)
-
-
-def old_french(text: str) -> str:
-    """Return ``text`` in some spellings of the 16th to 18th century: étoit, mesme, vn, iamais, &."""
-    text = re.sub(r"\bet\b", "&", text)
-    text = re.sub(r"ai(s|t|ent)\b", r"oi\1", text)
-    text = re.sub(r"ê(?=[a-z])", "es", text)
-    text = re.sub(r"\bu(?=[a-z])", "v", text)
-    text = re.sub(r"\bj(?=[a-z])", "i", text)
-    return re.sub(r"(?<=[a-z])v(?=[a-z])", "u", text)
 
 
 def _part(text: str, held_out: bool) -> str:
@@ -330,14 +203,6 @@ def _paragraphs(text: str) -> Iterator[str]:
         if chinese:  # the readings in Latin letters of a dictionary are no running text
             clean = re.sub(r"[A-Za-zāáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜüɡ]+", "", clean)
         yield re.sub(r"\s+", "" if chinese else " ", clean).strip()
-
-
-def invent_name(rng: random.Random, held_out: bool) -> str:
-    """Return a name that is invented for training, or for measuring only."""
-    while True:
-        name = "".join(rng.choices(_SYLLABLES, k=rng.randint(1, 2))) + rng.choice(_ENDINGS)
-        if len(name) >= 5 and (zlib.crc32(name.encode()) % 5 == 0) == held_out:
-            return name.capitalize()
 
 
 def _renamed(word: str, rng: random.Random, names: Sequence[str]) -> str:

@@ -18,15 +18,13 @@ from flows.bench.accuracy import (
     READERS,
     Measured,
     References,
-    another_book,
     as_report,
     as_text,
     choose_degradations,
-    rare_misread,
 )
 from flows.bench.accuracy_controls import Arm, lend, random_words
-from flows.bench.accuracy_pages import consecutive, usual_line_height_px
-from flows.bench.accuracy_scores import character_error_rate, compare, score_page, word_errors, words_in
+from flows.bench.accuracy_pages import another_book, consecutive, usual_line_height_px
+from flows.bench.accuracy_scores import character_error_rate, compare, rare_misread, score_page, word_errors, words_in
 from flows.bench.degradation import AS_IS, SETTINGS_FILE, degrade, load_degradations
 from models.sr_swa.pages import EncodedPage
 

@@ -15,7 +15,7 @@ import torch
 from data_contracts.config import SrSwaConfig
 from data_contracts.errors import ConfigError, ContractViolated
 from flows.bench.kv import main
-from flows.bench.kv_measure import GEOMETRIES, PageTurner, Setup
+from flows.bench.page_turner import GEOMETRIES, PageTurner, Setup
 from models.sr_swa.memory.store import SparseReferenceStore
 
 SMALL = ["--geometry", "unlimited-ocr", "--layers", "1", "--text-tokens", "3", "--threads", "1"]

@@ -11,7 +11,7 @@ import pytest
 from support.command import command, run
 
 from data_contracts.errors import ConfigError
-from flows.commands.cli import _parser
+from flows.commands.parser import command_parser
 from tasks.storage import local_path
 
 BUFFERED = {**os.environ, "PYTHONUNBUFFERED": ""}
@@ -46,7 +46,7 @@ def test_an_output_without_room_is_told_in_one_line(arguments: tuple[str, ...]) 
 
 
 def test_an_input_may_begin_with_a_dash_behind_two() -> None:
-    options, rest = _parser().parse_known_args(["run", "--", "-dash.png", "--other.png"])
+    options, rest = command_parser().parse_known_args(["run", "--", "-dash.png", "--other.png"])
     assert (options.inputs, rest) == (["-dash.png", "--other.png"], [])
 
 

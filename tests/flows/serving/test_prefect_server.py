@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from support.failures.full_disk import no_file_larger_than
 
-from data_contracts.errors import OutOfMemory, StorageUnavailable
+from data_contracts.errors import OutOfMemory, ServerUnavailable, StorageUnavailable
 from flows.serving.prefect_database import DATABASE, ready_database
-from flows.serving.prefect_server import ServerUnavailable, log_file, prefect_api, wait_until_healthy
+from flows.serving.prefect_server import log_file, prefect_api, wait_until_healthy
 
 pytestmark = [pytest.mark.flow]
 

@@ -11,15 +11,9 @@ import torch
 from support.hypothesis_lines import ALPHABET, hypothesis_line, small_head
 
 from data_contracts.errors import ModelUnavailable
-from models.compact.decode.decoder import (
-    END_CLASS,
-    CompactDecoder,
-    DecoderShape,
-    WordTokens,
-    load_weights,
-    save_weights,
-)
+from models.compact.decode.decoder import END_CLASS, CompactDecoder, load_weights, save_weights
 from models.compact.decode.line_batch import LineBatch, hypothesis_words, payload, word_picture
+from models.compact.decode.word_memory import DecoderShape, WordTokens
 
 SHAPE = DecoderShape(width=32, heads=4, layers=3, hidden=48, pointer_dim=16, memory_dim=16)
 TOLERANCE = 1e-4

@@ -9,8 +9,9 @@ import pytest
 import torch
 from support.hypothesis_lines import ALPHABET, hypothesis_line, small_head
 
-from models.compact.decode.decoder import CompactDecoder, DecoderShape
+from models.compact.decode.decoder import CompactDecoder
 from models.compact.decode.verify import Reading, Verifier, VerifierThresholds
+from models.compact.decode.word_memory import DecoderShape
 from models.sr_swa.pages import EncodedLine
 
 SHAPE = DecoderShape(width=32, heads=4, layers=3, hidden=48, pointer_dim=16, memory_dim=16)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from data_contracts.config import SrSwaConfig
-from models.sr_swa.gate import entropy_uncertainty, margin_uncertainty, need_cross_page_context
+from models.sr_swa.gate import entropy_uncertainty, need_cross_page_context
 
 
 def test_the_gate_fires_strictly_above_its_threshold() -> None:
@@ -15,22 +15,22 @@ def test_the_gate_fires_strictly_above_its_threshold() -> None:
 def test_a_sure_decoder_never_fires_even_at_threshold_zero() -> None:
     sure = torch.full((3, 50), -1e4)
     sure[:, 7] = 1e4
-    uncertainties = [*entropy_uncertainty(sure).tolist(), *margin_uncertainty(sure.softmax(-1)).tolist()]
-    assert not any(need_cross_page_context(u, SrSwaConfig(gate_uncertainty=0)) for u in uncertainties)
+    config = SrSwaConfig(gate_uncertainty=0)
+    assert not any(need_cross_page_context(u, config) for u in entropy_uncertainty(sure).tolist())
 
 
 def test_a_lost_decoder_fires_unless_the_threshold_is_one() -> None:
     lost = torch.zeros(50)
-    for uncertainty in (float(entropy_uncertainty(lost)), float(margin_uncertainty(lost.softmax(-1)))):
-        assert uncertainty == pytest.approx(1)
-        assert need_cross_page_context(uncertainty, SrSwaConfig())
-        assert not need_cross_page_context(uncertainty, SrSwaConfig(gate_uncertainty=1))
+    uncertainty = float(entropy_uncertainty(lost))
+    assert uncertainty == pytest.approx(1)
+    assert need_cross_page_context(uncertainty, SrSwaConfig())
+    assert not need_cross_page_context(uncertainty, SrSwaConfig(gate_uncertainty=1))
 
 
 def test_uncertainty_grows_with_doubt() -> None:
     doubt = torch.tensor([[9.0, 0.0, 0.0], [3.0, 0.0, 0.0], [1.0, 0.9, 0.0], [0.0, 0.0, 0.0]])
-    for uncertainty in (entropy_uncertainty(doubt), margin_uncertainty(doubt.softmax(-1))):
-        assert uncertainty.tolist() == sorted(uncertainty.tolist())
+    uncertainties = entropy_uncertainty(doubt).tolist()
+    assert uncertainties == sorted(uncertainties)
 
 
 @pytest.mark.parametrize("broken", [float("nan"), -0.1, 1.1])

@@ -19,7 +19,6 @@ from data_contracts.config import SrSwaConfig
 from data_contracts.errors import (
     BrokenChecksum,
     StateRefused,
-    StorageUnavailable,
     TomeflowError,
     WrongModel,
     WrongSchema,
@@ -37,7 +36,6 @@ from models.sr_swa.memory.state import (
     StatefulPart,
     load_state,
     state_bytes,
-    write_state,
 )
 from models.sr_swa.pages import Decoding
 
@@ -236,47 +234,6 @@ def test_any_tensors_and_any_json_survive_the_round_trip(
     assert_bit_identical(again.part("words")[0], tensors)
     assert again.part("words")[1] == metadata
     assert state_bytes(again) == data
-
-
-# Files
-
-
-def test_a_written_file_is_found_again_by_its_sha256_and_size(tmp_path: Path) -> None:
-    path = tmp_path / "state.safetensors"
-    sha256, size_bytes = write_state(path, a_state())
-    assert path.read_bytes() == state_bytes(a_state())
-    assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert size_bytes == path.stat().st_size
-    assert_bit_identical(loaded(path, expected_sha256=sha256).tensors, a_state().tensors)
-
-
-def test_writing_leaves_no_temporary_file_and_replaces_what_was_there(tmp_path: Path) -> None:
-    path = tmp_path / "state.safetensors"
-    write_state(path, a_state(next_page_number=2))
-    write_state(path, a_state(next_page_number=9))
-    assert [found.name for found in tmp_path.iterdir()] == [path.name]
-    assert loaded(path).next_page_number == 9
-
-
-def test_a_write_that_fails_half_way_keeps_the_old_state_and_no_rubbish(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "state.safetensors"
-    write_state(path, a_state(next_page_number=2))
-
-    def no_room(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", no_room)
-    with pytest.raises(StorageUnavailable, match=r"No space left on device.*Make room"):
-        write_state(path, a_state(next_page_number=9))
-    assert [found.name for found in tmp_path.iterdir()] == [path.name]
-    assert loaded(path).next_page_number == 2
-
-
-def test_a_folder_that_does_not_exist_is_storage_that_is_unavailable(tmp_path: Path) -> None:
-    with pytest.raises(StorageUnavailable, match="No such file"):
-        write_state(tmp_path / "gone" / "state.safetensors", a_state())
 
 
 # Refusals: what disagrees, and the remedy

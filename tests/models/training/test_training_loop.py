@@ -11,8 +11,9 @@ import pytest
 import torch
 from support.hypothesis_lines import ALPHABET, hypothesis_line, small_head
 
-from models.compact.decode.decoder import END_CLASS, CompactDecoder, DecoderShape, save_weights
+from models.compact.decode.decoder import END_CLASS, CompactDecoder, save_weights
 from models.compact.decode.line_batch import SPACE_CLASS
+from models.compact.decode.word_memory import DecoderShape
 from models.training import batches as training_batches
 from models.training import train
 from models.training.drawing import shards

@@ -11,15 +11,13 @@ import pytest
 from models.training.common_words import WORDS, commonest
 from models.training.drawing.leaks import read_leaks
 from models.training.drawing.number_text import MONTHS, number_line, roman, some_figures
+from models.training.drawing.old_spelling import old_french, old_german, with_long_s
 from models.training.drawing.text import (
     LINES_OF_A_PAGE,
     PAGES_OF_A_DOCUMENT,
     Corpus,
     eight_grams,
-    old_french,
-    old_german,
     typeset,
-    with_long_s,
 )
 
 PARAGRAPHS = [

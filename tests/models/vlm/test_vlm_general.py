@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.drafts import drafted_line
+from support.hypotheses import hypothesis_line
 from support.letter_tokenizer import letter_tokenizer
 from support.printed import PROSE, print_page
 from support.tiny_families import FAMILIES, tiny_family
@@ -179,7 +179,7 @@ def test_lines_are_paired_in_order_with_what_reads_most_like_them(
 
 
 def test_a_line_that_nobody_saw_gets_the_room_between_its_neighbours() -> None:
-    lines = (drafted_line("first line", top_px=100), drafted_line("third line", top_px=300))
+    lines = (hypothesis_line("first line", top_px=100), hypothesis_line("third line", top_px=300))
     page = EncodedPage(1, 800, 1000, 100.0, lines=lines)
     first, second, third = placed_lines("first line\nsecond\nthird line", ["first line", "third line"], page, 0.5)
     assert (first.box.top, third.box.top) == (100, 300)

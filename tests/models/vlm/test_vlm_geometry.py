@@ -14,7 +14,6 @@ from models.sr_swa.context import AttentionContext
 from models.sr_swa.geometry import Geometry
 from models.sr_swa.memory.kv import KVBlock
 from models.sr_swa.pages import Decoding
-from models.vlm.reader import highest_position
 
 GEOMETRY = Geometry(
     12, 10, 128, 273, torch.bfloat16, query_heads=10, rope_theta=10_000.0, max_positions=32_768, prompt_tokens=16
@@ -60,4 +59,5 @@ def test_five_thousand_pages_hold_what_a_hundred_do() -> None:
 
 def test_positions_stay_below_a_quarter_of_the_model_s_range_with_every_default() -> None:
     bands = Bands.of(GEOMETRY, SrSwaConfig())
-    assert highest_position(bands, VlmConfig().max_new_tokens) < 0.25 * GEOMETRY.max_positions
+    highest_position = bands.text.start + VlmConfig().max_new_tokens - 1
+    assert highest_position < 0.25 * GEOMETRY.max_positions
