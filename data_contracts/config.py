@@ -16,8 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from data_contracts.errors import ConfigError
 
-Format = Literal["txt", "pdf", "jsonl"]
-
 
 class _Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -201,7 +199,7 @@ class DigitizeConfig(_Config):
         description="processor time for rendering a page; then it is failed. Opening a document has as much, and more "
         "if it is large [s]",
     )
-    formats: tuple[Format, ...] = Field(("txt", "pdf", "jsonl"), description="what is published")
+    formats: tuple[str, ...] = Field(("txt", "pdf", "jsonl"), description="what is published")
     quality: QualityConfig = QualityConfig()
 
 

@@ -17,6 +17,7 @@ from data_contracts.result import DocumentReport
 from flows.commands.progress import Progress
 from flows.serving.prefect_server import prefect_api
 from flows.settings import read_settings
+from tasks.publishing.registry import formats_named
 
 
 def read_config(options: argparse.Namespace) -> DigitizeConfig:
@@ -40,13 +41,15 @@ def read_config(options: argparse.Namespace) -> DigitizeConfig:
         ),
     }
     try:
-        return DigitizeConfig.model_validate(values)
+        config = DigitizeConfig.model_validate(values)
     except ValidationError as error:
         wrong = "; ".join(
             f"{'.'.join(map(str, fault['loc']))}: {fault['msg']} (given: {fault['input']!r})"
             for fault in error.errors()
         )
         raise ConfigError(f"{wrong}. See tomeflow run --help.") from None
+    formats_named(config.formats)
+    return config
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -80,6 +80,19 @@ class SearchablePdfWriter:
         if self._batch:
             self._flush()
 
+    def manifest_fields(self) -> dict[str, Any]:
+        """Return the pages by what became of their text, those where rubbish was left, and what the source alone has.
+
+        What is left out is not mentioned where nothing is.
+        """
+        pages = {layer: [n for n, found in self.text_layers.items() if found is layer] for layer in TextLayer}
+        return {
+            "pages_with_own_text": pages[TextLayer.KEPT],
+            "pages_with_rubbish_text": self.rubbish_pages,
+            "text_layers": {layer.value: numbers for layer, numbers in pages.items() if numbers},
+            **({"left_out_of_pdf": self.left_out} if self.left_out else {}),
+        }
+
     def _flush(self) -> None:
         with mupdf() as pymupdf:
             begins = self._frames is not None and not self._written_pages
