@@ -1,0 +1,119 @@
+"""What the README says under "How to add", done: each from a module outside this repository, and used."""
+
+from __future__ import annotations
+
+import csv
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from support.readings import blank_page, text_page
+from support.sources import scanned_pdf
+
+from data_contracts.config import DigitizeConfig, QualityConfig
+from data_contracts.errors import ConfigError, ContractViolated
+from data_contracts.quality import suites
+from data_contracts.quality.page_facts import gather_page_facts
+from tasks.publishing.publication import Publication
+from tasks.publishing.publish import publish_document
+from tasks.publishing.registry import FORMATS, Format
+from tasks.sources.fetch import fetch_document
+
+PAGES = [text_page(["alpha beta", "gamma"], 1), blank_page(2), text_page(["delta"], 3)]
+
+WORDS_AS_CSV = """
+import csv
+
+from data_contracts.formats.writer import PageWriter
+
+
+class CsvWriter(PageWriter):
+    def __init__(self, path, publication, selected):
+        self._path = path
+        self._words = 0
+        path.write_bytes(b"")
+
+    def add(self, page):
+        words = [word.text for line in page.lines for word in line.words]
+        self._words += len(words)
+        with self._path.open("a", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([page.page_number, word] for word in words or [""])
+
+    def manifest_fields(self):
+        return {"words_in_csv": self._words}
+
+
+def count_pages(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return len({row[0] for row in csv.reader(file)})
+"""
+
+
+@pytest.fixture
+def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that makes a module of a name and a text, in a folder of its own, and imports it."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+
+    def add(name: str, text: str) -> ModuleType:
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+        return import_module(name)
+
+    return add
+
+
+def test_a_format(added: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = added("tomeflow_words_as_csv", WORDS_AS_CSV)
+    monkeypatch.setitem(FORMATS, "csv", Format("csv", "words.csv", words.CsvWriter, words.count_pages))
+    book = fetch_document(str(scanned_pdf(tmp_path / "book.pdf", 3)), tmp_path / "spool")
+    config = DigitizeConfig(formats=("csv", "txt"))
+    publication = Publication(*book, lambda: iter(PAGES))
+    manifest = publish_document(publication, tmp_path / "out", config.formats, {}, {})
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["document.txt", "manifest.json", "words.csv"]
+    assert list(manifest["files"]) == ["document.txt", "words.csv"]
+    assert manifest["words_in_csv"] == 4
+    with (tmp_path / "out" / "words.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows == [["1", "alpha"], ["1", "beta"], ["1", "gamma"], ["2", ""], ["3", "delta"]]
+    publish_document(publication, tmp_path / "out", ("txt",), {}, {})
+    assert not (tmp_path / "out" / "words.csv").exists(), "a later version goes without it"
+
+
+def test_a_format_that_loses_a_page_is_not_published(added: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    words = added("tomeflow_words_that_lose", WORDS_AS_CSV.replace('words or [""]', "words"))
+    monkeypatch.setitem(FORMATS, "csv", Format("csv", "words.csv", words.CsvWriter, words.count_pages))
+    book = fetch_document(str(scanned_pdf(tmp_path / "book.pdf", 3)), tmp_path / "spool")
+    with pytest.raises(ContractViolated, match=r"words\.csv holds 2 pages, 3 were written"):
+        publish_document(Publication(*book, lambda: iter(PAGES)), tmp_path / "out", ("csv",), {}, {})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_format_that_nobody_added_is_refused_and_the_form_offers_those_there_are(monkeypatch: Any) -> None:
+    from prefect.utilities.callables import parameter_schema
+
+    from flows.commands.cli import main
+    from flows.digitize import digitize_document
+    from flows.ingest_archive import ingest_archive
+
+    assert main(["run", "no such file.pdf", "--format", "txt,epub"]) == ConfigError.exit_code
+    for given in ({"formats": ["epub"]}, DigitizeConfig(formats=("epub",))):
+        with pytest.raises(ConfigError, match=r"no 'epub'; there are txt, pdf, jsonl\."):
+            digitize_document.validate_parameters({"source": "x.pdf", "config": given})
+    monkeypatch.setitem(FORMATS, "csv", FORMATS["txt"])
+    for flow in (digitize_document, ingest_archive):
+        offered = parameter_schema(flow).definitions["DigitizeConfig"]["properties"]["formats"]["items"]["enum"]
+        assert offered == ["txt", "pdf", "jsonl", "csv"]
+
+
+def test_a_check(added: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = 'Check("page is not crowded", "characters", "critical", maximum=10)'
+    crowded = added("tomeflow_crowded", f"from data_contracts.quality.suites import Check\n\nCHECK = {line}\n").CHECK
+    as_shipped = suites.page_checks
+    monkeypatch.setattr(suites, "page_checks", lambda quality: (*as_shipped(quality), crowded))
+    outcomes = {one.expectation: one for one in suites.evaluate_pages(gather_page_facts(PAGES), QualityConfig())}
+    said = outcomes["page is not crowded"]
+    assert (said.success, said.severity) == (False, "critical")
+    assert [(page.page_number, page.reason) for page in said.pages] == [(1, "characters 14 is above 10")]
