@@ -118,9 +118,7 @@ PLACES = {"vlm": {"model_path", "device", "pool_pages"}}
 class ReadingConfig(_Config):
     """All that can change what is read; its sha256 is part of every checkpoint key."""
 
-    model: Literal["compact", "unlimited-ocr", "vision-language"] = Field(
-        "compact", description="which model reads; vision-language: whichever lies in vlm.model_path"
-    )
+    model: str = Field("compact", description="which model reads; vision-language: whichever lies in vlm.model_path")
     render: RenderConfig = RenderConfig()
     sr_swa: SrSwaConfig = SrSwaConfig()
     compact: CompactConfig = CompactConfig()

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from support.fakes import scripted_pages
 from support.readings import blank_page, text_page
 from support.sources import scanned_pdf
 
-from data_contracts.config import DigitizeConfig, QualityConfig
+from data_contracts.config import DigitizeConfig, QualityConfig, ReadingConfig, RenderConfig
 from data_contracts.errors import ConfigError, ContractViolated
 from data_contracts.quality import suites
 from data_contracts.quality.page_facts import gather_page_facts
+from data_contracts.result import PageStatus
+from models.sr_swa.continuous import continuous_decode
+from models.zoo import READERS, load_model
 from tasks.publishing.publication import Publication
 from tasks.publishing.publish import publish_document
 from tasks.publishing.registry import FORMATS, Format
 from tasks.sources.fetch import fetch_document
 
+ROOT = Path(__file__).parent.parent
 PAGES = [text_page(["alpha beta", "gamma"], 1), blank_page(2), text_page(["delta"], 3)]
 
 WORDS_AS_CSV = """
@@ -117,3 +124,39 @@ def test_a_check(added: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     said = outcomes["page is not crowded"]
     assert (said.success, said.severity) == (False, "critical")
     assert [(page.page_number, page.reason) for page in said.pages] == [(1, "characters 14 is above 10")]
+
+
+PAGE_NUMBERS = """
+from support.fakes import ScriptedModel
+
+
+def load(reading):
+    return ScriptedModel(fingerprint=f"page numbers at {reading.render.dpi} dpi")
+"""
+
+
+def test_a_reader(added: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.utilities.callables import parameter_schema
+
+    from flows.commands.cli import main
+    from flows.digitize import digitize_document
+
+    added("tomeflow_page_numbers", PAGE_NUMBERS)
+    monkeypatch.setitem(READERS, "page-numbers", "tomeflow_page_numbers:load")
+    config = DigitizeConfig(reading=ReadingConfig(model="page-numbers", render=RenderConfig(dpi=100)))
+    assert digitize_document.validate_parameters({"source": "x.pdf", "config": config})["config"] == config
+    model = load_model(config.reading)
+    assert model.fingerprint == "page numbers at 100 dpi"
+    results = list(continuous_decode(scripted_pages(3), model, config.reading.sr_swa))
+    assert [(result.page_number, result.status) for result in results] == [(n, PageStatus.TEXT) for n in (1, 2, 3)]
+    offered = parameter_schema(digitize_document).definitions["ReadingConfig"]["properties"]["model"]["enum"]
+    assert offered == ["compact", "unlimited-ocr", "vision-language", "page-numbers"]
+    with pytest.raises(ConfigError, match="no 'crystal-ball'; there are compact,"):
+        load_model(ReadingConfig(model="crystal-ball"))
+    assert main(["backfill", "-o", "nowhere", "--set", "model=crystal-ball"]) == ConfigError.exit_code
+
+
+def test_knowing_the_names_of_formats_and_readers_loads_no_network() -> None:
+    told = "import sys, flows.execution.parameters as p; print('torch' in sys.modules, 'pymupdf' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

@@ -17,6 +17,7 @@ from data_contracts.result import DocumentReport
 from flows.commands.progress import Progress
 from flows.serving.prefect_server import prefect_api
 from flows.settings import read_settings
+from models.zoo import require_reader
 from tasks.publishing.registry import formats_named
 
 
@@ -49,6 +50,7 @@ def read_config(options: argparse.Namespace) -> DigitizeConfig:
         )
         raise ConfigError(f"{wrong}. See tomeflow run --help.") from None
     formats_named(config.formats)
+    require_reader(config.reading.model)
     return config
 
 

@@ -1,4 +1,4 @@
-"""The configuration as a flow takes it: a form offers the formats that there are, and no run begins with another."""
+"""The configuration as a flow takes it: a form offers the formats and readers there are; no run begins with others."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from pydantic import AfterValidator, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from data_contracts.config import DigitizeConfig
+from models.zoo import READERS, require_reader
 from tasks.publishing.registry import FORMATS, formats_named
 
 
-def _with_known_formats(config: DigitizeConfig) -> DigitizeConfig:
+def _with_known_names(config: DigitizeConfig) -> DigitizeConfig:
     """Return ``config``.
 
     Raises:
-        ConfigError: it names a format that there is not.
+        ConfigError: it names a format or a reader that there is not.
     """
     formats_named(config.formats)
+    require_reader(config.reading.model)
     return config
 
 
-class _OffersFormats:
-    """Has the schema of the configuration list the formats of the registry."""
+class _OffersNames:
+    """Has the schema of the configuration list what the two registries hold."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         shown = handler(schema)
-        handler.resolve_ref_schema(shown)["properties"]["formats"]["items"]["enum"] = list(FORMATS)
+        fields = handler.resolve_ref_schema(shown)["properties"]
+        fields["formats"]["items"]["enum"] = list(FORMATS)
+        handler.resolve_ref_schema(fields["reading"])["properties"]["model"]["enum"] = list(READERS)
         return shown
 
 
-RunConfig: TypeAlias = Annotated[DigitizeConfig, AfterValidator(_with_known_formats), _OffersFormats()]
+RunConfig: TypeAlias = Annotated[DigitizeConfig, AfterValidator(_with_known_names), _OffersNames()]
