@@ -23,7 +23,7 @@ def load_unlimited_ocr(reading: ReadingConfig) -> GuidedReader:
     from models import unlimited_ocr
 
     compact = CompactModel(reading.compact)
-    reader = unlimited_ocr.load_unlimited_ocr(reading.vlm, compact.draft_text)
+    reader = unlimited_ocr.load_unlimited_ocr(reading.vlm, compact.hypothesis_text)
     return GuidedReader(compact, reader, keeps_lines=bool(reading.vlm.draft_tokens))
 
 
@@ -32,7 +32,7 @@ def load_vision_language(reading: ReadingConfig) -> GuidedReader:
     from models.vlm import general
 
     compact = CompactModel(reading.compact)
-    return GuidedReader(compact, general.load_vision_language(reading.vlm, compact.draft_text), keeps_lines=True)
+    return GuidedReader(compact, general.load_vision_language(reading.vlm, compact.hypothesis_text), keeps_lines=True)
 
 
 class GuidedReader:

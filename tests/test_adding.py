@@ -10,13 +10,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pymupdf
 import pytest
+from PIL import Image, ImageDraw
 from support.fakes import scripted_pages
 from support.readings import blank_page, text_page
 from support.sources import scanned_pdf
 
 from data_contracts.config import DigitizeConfig, QualityConfig, ReadingConfig, RenderConfig
-from data_contracts.errors import ConfigError, ContractViolated
+from data_contracts.errors import ConfigError, ContractViolated, NotADocument
 from data_contracts.quality import suites
 from data_contracts.quality.page_facts import gather_page_facts
 from data_contracts.result import PageStatus
@@ -25,7 +27,11 @@ from models.zoo import READERS, load_model
 from tasks.publishing.publication import Publication
 from tasks.publishing.publish import publish_document
 from tasks.publishing.registry import FORMATS, Format
+from tasks.publishing.searchable_pdf import SearchablePdfWriter
 from tasks.sources.fetch import fetch_document
+from tasks.sources.registry import SOURCES
+from tasks.sources.render import PageSource
+from tasks.sources.scan_digest import scan_digests
 
 ROOT = Path(__file__).parent.parent
 PAGES = [text_page(["alpha beta", "gamma"], 1), blank_page(2), text_page(["delta"], 3)]
@@ -160,3 +166,62 @@ def test_knowing_the_names_of_formats_and_readers_loads_no_network() -> None:
     told = "import sys, flows.execution.parameters as p; print('torch' in sys.modules, 'pymupdf' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", told], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+LIST_OF_IMAGES = """
+from hashlib import sha256
+
+import numpy as np
+from PIL import Image
+
+from tasks.sources.page_images import Frame
+from tasks.sources.protocol import Examined, SourceKind
+
+
+class ListSource(SourceKind):
+    name = "list"
+
+    @classmethod
+    def recognises(cls, path):
+        return path.is_file() and path.read_bytes().startswith(b"#pages")
+
+    def image_pages(self):
+        return [Frame(self.path.parent / name) for name in self.path.read_text().splitlines()[1:]]
+
+    def examine(self, asked):
+        return Examined(self.path, len(self.image_pages()))
+
+    def pixels(self, page_number, choose_dpi):
+        with Image.open(self.image_pages()[page_number - 1].path) as image:
+            size_pt = (image.width * 72 / 200, image.height * 72 / 200)
+            dpi = choose_dpi(200.0, 200.0, size_pt)
+            return None if dpi is None else (np.array(image.convert("RGB")), dpi)
+
+    def scan_digests(self, page_numbers):
+        return {n: sha256(self.image_pages()[n - 1].path.read_bytes()).hexdigest() for n in page_numbers}
+"""
+
+
+def test_a_kind_of_source(added: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "book.list").write_text("#pages\nsecond.png\nfirst.png\n")
+    with pytest.raises(NotADocument):
+        fetch_document(str(tmp_path / "book.list"), tmp_path / "spool")
+    monkeypatch.setitem(SOURCES, "list", added("tomeflow_list_of_images", LIST_OF_IMAGES).ListSource)
+    for name, width in (("first", 400), ("second", 500)):
+        image = Image.new("L", (width, 600), 255)
+        ImageDraw.Draw(image).text((50, 50), name, fill=0)
+        image.save(tmp_path / f"{name}.png", dpi=(200, 200))
+    document, path = fetch_document(str(tmp_path / "book.list"), tmp_path / "spool")
+    assert (document.kind, document.page_count, path) == ("list", 2, tmp_path / "book.list")
+    with PageSource(path, document.kind, RenderConfig()) as source:
+        assert [source.render(number).pixels.shape for number in (1, 2)] == [(600, 500, 3), (600, 400, 3)]
+    assert len(set(scan_digests(path, document.kind, [1, 2]).values())) == 2
+    pages = [text_page(["second"], 1, (500, 600)), text_page(["first"], 2, (400, 600))]
+    publish_document(Publication(document, path, lambda: iter(pages)), tmp_path / "out", ("txt", "jsonl"), {}, {})
+    assert (tmp_path / "out" / "document.txt").read_text() == "second\n\ffirst\n"
+    writer = SearchablePdfWriter(path, document.kind, [1, 2], tmp_path / "document.pdf", document.sha256)
+    for page in pages:
+        writer.add(page)
+    writer.finish()
+    with pymupdf.open(tmp_path / "document.pdf") as pdf:
+        assert [(page.get_text().strip(), round(page.rect.width)) for page in pdf] == [("second", 180), ("first", 144)]
