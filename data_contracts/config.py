@@ -16,8 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from data_contracts.errors import ConfigError
 
-Format = Literal["txt", "pdf", "jsonl"]
-
 
 class _Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -120,9 +118,7 @@ PLACES = {"vlm": {"model_path", "device", "pool_pages"}}
 class ReadingConfig(_Config):
     """All that can change what is read; its sha256 is part of every checkpoint key."""
 
-    model: Literal["compact", "unlimited-ocr", "vision-language"] = Field(
-        "compact", description="which model reads; vision-language: whichever lies in vlm.model_path"
-    )
+    model: str = Field("compact", description="which model reads; vision-language: whichever lies in vlm.model_path")
     render: RenderConfig = RenderConfig()
     sr_swa: SrSwaConfig = SrSwaConfig()
     compact: CompactConfig = CompactConfig()
@@ -201,7 +197,7 @@ class DigitizeConfig(_Config):
         description="processor time for rendering a page; then it is failed. Opening a document has as much, and more "
         "if it is large [s]",
     )
-    formats: tuple[Format, ...] = Field(("txt", "pdf", "jsonl"), description="what is published")
+    formats: tuple[str, ...] = Field(("txt", "pdf", "jsonl"), description="what is published")
     quality: QualityConfig = QualityConfig()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from pathlib import PurePosixPath
-from typing import Literal
 
 from pydantic import Field
 
@@ -24,7 +23,7 @@ class DocumentRef(FrozenRecord):
     uri: str
     sha256: str = Field(description="of the file; of a folder: over its page names and their sha256")
     page_count: int = Field(ge=1)
-    kind: Literal["pdf", "image", "folder"]
+    kind: str = Field(description="name of the kind of source, such as pdf")
     stamp: str = Field("", exclude=True, description="of the files as they were hashed; see source_stamp.py")
     condition: SourceCondition = Field(SourceCondition(), exclude=True, description="damage, restrictions, signatures")
 

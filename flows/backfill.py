@@ -40,6 +40,7 @@ from flows.execution.single_flight import one_run_at_a_time
 from flows.published import check_nothing_else_changed, published_parameters
 from flows.rereading import Rereading
 from flows.settings import Settings, read_settings
+from models.zoo import require_reader
 from tasks import plan
 from tasks.sources import fetch as ingest
 
@@ -92,6 +93,7 @@ def backfill(
         StorageUnavailable: the warehouse cannot be opened.
     """
     check_changes(overrides or {})
+    require_reader((overrides or {}).get("model", "compact"))
     settings = read_settings(output)
     query = PageQuery(
         document_id=document or None,

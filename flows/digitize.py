@@ -36,6 +36,7 @@ from flows.execution.artifacts import collection_run_name, is_watched, run_name,
 from flows.execution.chunks import ChunkSteps
 from flows.execution.limits import WAREHOUSE_WRITER, gpu_slot, slot
 from flows.execution.outcome import ended
+from flows.execution.parameters import RunConfig
 from flows.execution.plain_errors import log_known_errors_plainly
 from flows.execution.runners import ENCODE_AHEAD_CHUNKS, Runner, encoding_on
 from flows.execution.single_flight import one_run_at_a_time
@@ -47,6 +48,7 @@ from tasks import collect, plan, storage, validate
 from tasks.isolation import Lost, isolated_call, seconds_for
 from tasks.patches import PatchStore
 from tasks.publishing import publish
+from tasks.publishing.publication import Publication
 from tasks.sources import fetch as ingest
 from tasks.sources.scan_digest import scan_digests
 from tasks.sources.stamp import require_unchanged
@@ -67,7 +69,7 @@ Result = TypeVar("Result")
 def digitize_collection(
     sources: Annotated[list[str], Field(min_length=1)],
     output: str = "out",
-    config: DigitizeConfig = DEFAULT_CONFIG,
+    config: RunConfig = DEFAULT_CONFIG,
     fresh: bool = False,
     runner: Runner = "threads",
     documents_at_once: Annotated[int, Field(ge=1)] = DOCUMENTS_AT_ONCE,
@@ -150,7 +152,7 @@ def failed_report(source: str, error: str, exit_code: int) -> DocumentReport:
 def digitize_document(
     source: Annotated[str, Field(min_length=1)],
     output: str = "out",
-    config: DigitizeConfig = DEFAULT_CONFIG,
+    config: RunConfig = DEFAULT_CONFIG,
     fresh: bool = False,
     runner: Runner = "threads",
 ) -> DocumentReport:
@@ -361,8 +363,8 @@ def _publish(
         **run.model_dump(mode="json"),
     }
     folder = storage.join(output, document.document_id)
-    given = (document, local_path, pages, folder, config.formats, fields, run_fields)
-    manifest = publish.publish_document(*given, config.render_timeout_seconds)
+    publication = Publication(document, local_path, pages, config.render_timeout_seconds)
+    manifest = publish.publish_document(publication, folder, config.formats, fields, run_fields)
     _warn_of_old_text(document, manifest)
     return folder, manifest.get("text_layers", {})
 

@@ -30,6 +30,7 @@ from data_contracts.warehouse.connection import EXPORT_FOLDER, WAREHOUSE_FILE, e
 from flows.digitize import DEFAULT_CONFIG, DOCUMENTS_AT_ONCE, digitize_document, side_by_side
 from flows.execution.artifacts import archive_run_name
 from flows.execution.outcome import archive_ended
+from flows.execution.parameters import RunConfig
 from flows.execution.plain_errors import log_known_errors_plainly
 from flows.execution.single_flight import one_run_at_a_time
 from flows.settings import read_settings
@@ -50,7 +51,7 @@ MAX_ATTEMPTS = 3
 def ingest_archive(
     prefix: str,
     output: str = "out",
-    config: DigitizeConfig = DEFAULT_CONFIG,
+    config: RunConfig = DEFAULT_CONFIG,
     retry_failed: bool = False,
     documents_at_once: Annotated[int, Field(ge=1)] = DOCUMENTS_AT_ONCE,
 ) -> ArchiveReport:

@@ -16,7 +16,8 @@ from data_contracts.records import RUN_AGAIN, parse_record
 from data_contracts.result import PageResult
 from flows.settings import Settings
 from tasks import storage
-from tasks.publishing.publish import FILE_NAMES, published_digests, read_manifest
+from tasks.publishing.publish import published_digests, read_manifest
+from tasks.publishing.registry import FORMATS
 from tasks.validate import quarantine_folder
 
 
@@ -40,7 +41,7 @@ def published_pages(folder: Path, manifest: Mapping[str, Any]) -> Iterator[PageR
         ConfigError: it was published without pages.jsonl.
         ContractViolated: pages.jsonl is missing or not what was published.
     """
-    name, digests = FILE_NAMES["jsonl"], published_digests(manifest)
+    name, digests = FORMATS["jsonl"].file_name, published_digests(manifest)
     if name not in digests:
         raise ConfigError(f"{folder} has no {name}: run again with --format that includes jsonl.")
     _require_published(str(folder), {name: digests[name]})
@@ -97,7 +98,7 @@ def check_nothing_else_changed(folder: str, pages: Iterable[PageResult]) -> None
     Raises:
         ContractViolated: they differ, so that publishing anew would change more pages than it should.
     """
-    filesystem, path = storage.filesystem_of(storage.join(folder, FILE_NAMES["jsonl"]))
+    filesystem, path = storage.filesystem_of(storage.join(folder, FORMATS["jsonl"].file_name))
     with storage.storage_errors(folder, "read"):
         if not filesystem.exists(path):
             return

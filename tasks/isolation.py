@@ -222,6 +222,16 @@ def isolated_call(function: Callable[..., Any], *arguments: Any, seconds: float)
         return process.call(function, *arguments, seconds=seconds)
 
 
+def bounded_call(path: Path, seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``function(*arguments)`` about the document at ``path`` from a process of its own, within bounds.
+
+    Raises:
+        TooCostlyDocument: it takes too much time or memory.
+    """
+    with document_bounds(path.name, "opened"):
+        return isolated_call(function, *arguments, seconds=seconds_for(path, seconds))
+
+
 def _send(connection: Connection, *answer: Any) -> None:
     """Send an answer; large arrays go as they lie, without a copy."""
     buffers: list[pickle.PickleBuffer] = []

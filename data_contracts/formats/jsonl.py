@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from data_contracts.errors import ContractViolated
+from data_contracts.formats.writer import PageWriter
 from data_contracts.records import RUN_AGAIN, parse_record
 from data_contracts.result import PageResult
 
 
-class JsonlWriter:
+class JsonlWriter(PageWriter):
     """Writes ``pages.jsonl`` page by page; holds neither a page nor an open file."""
 
     def __init__(self, path: Path) -> None:
@@ -22,9 +23,6 @@ class JsonlWriter:
         """Append one page."""
         with self._path.open("ab") as file:
             file.write(page.model_dump_json().encode() + b"\n")
-
-    def finish(self) -> None:
-        """Nothing is left to write: every page was written when it came."""
 
 
 def read_pages(path: Path) -> Iterator[PageResult]:
@@ -38,3 +36,8 @@ def read_pages(path: Path) -> Iterator[PageResult]:
             if not line.endswith(b"\n"):
                 raise ContractViolated(f"{path.name} is cut off in line {line_number}. {RUN_AGAIN}")
             yield parse_record(PageResult.model_validate_json, line, f"{path.name} line {line_number}")
+
+
+def count_pages_of_jsonl(path: Path) -> int:
+    """Return how many pages ``path`` holds; raises as ``read_pages``."""
+    return sum(1 for _ in read_pages(path))

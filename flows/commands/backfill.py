@@ -15,6 +15,7 @@ from data_contracts.warehouse.connection import is_begun
 from flows.commands.progress import follow
 from flows.serving.prefect_server import prefect_api
 from flows.settings import read_settings
+from models.zoo import require_reader
 
 
 def main(options: argparse.Namespace) -> int:
@@ -57,6 +58,7 @@ def read_parameters(options: argparse.Namespace) -> dict[str, Any]:
     overrides = {name: _value(text) for name, text in changes.items()}
     overrides |= {"render.dpi": options.dpi} if options.dpi is not None else {}
     check_changes(overrides)
+    require_reader(overrides.get("model", "compact"))
     return {
         "document": options.document,
         "since": since,

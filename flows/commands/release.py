@@ -24,7 +24,8 @@ from flows.report.document import write_report
 from flows.settings import read_settings
 from tasks import storage
 from tasks.plan import parse_pages
-from tasks.publishing.publish import FILE_NAMES, is_published, move_to_output, read_manifest
+from tasks.publishing.publish import is_published, move_to_output, read_manifest
+from tasks.publishing.registry import FORMATS
 from tasks.validate import quarantine_folder, read_verdict, record_releases, verdict_fields
 
 LAST_PAGE = 100_000
@@ -93,7 +94,7 @@ def _renew_report(published_folder: Path | None) -> None:
     if (
         published_folder
         and (published_folder / MANIFEST).is_file()
-        and (published_folder / FILE_NAMES["jsonl"]).is_file()
+        and (published_folder / FORMATS["jsonl"].file_name).is_file()
     ):
         write_report(published_folder)
 

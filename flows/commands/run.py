@@ -18,6 +18,8 @@ from data_contracts.result import DocumentReport
 from flows.commands.progress import Progress
 from flows.serving.prefect_server import prefect_api
 from flows.settings import read_settings
+from models.zoo import require_reader
+from tasks.publishing.registry import formats_named
 
 
 def read_config(options: argparse.Namespace) -> DigitizeConfig:
@@ -41,13 +43,16 @@ def read_config(options: argparse.Namespace) -> DigitizeConfig:
         ),
     }
     try:
-        return DigitizeConfig.model_validate(values)
+        config = DigitizeConfig.model_validate(values)
     except ValidationError as error:
         wrong = "; ".join(
             f"{'.'.join(map(str, fault['loc']))}: {fault['msg']} (given: {fault['input']!r})"
             for fault in error.errors()
         )
         raise ConfigError(f"{wrong}. See tomeflow run --help.") from None
+    formats_named(config.formats)
+    require_reader(config.reading.model)
+    return config
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from data_contracts.config import RenderConfig
 from data_contracts.errors import OutOfMemory, RenderFailed, page_context
 from models.sr_swa.pages import PageImage
 from tasks.isolation import IsolatedProcess, Lost
-from tasks.sources.render import PageSource, Rendered, Seen, page_image, seen_of
+from tasks.sources.protocol import Rendered
+from tasks.sources.render import PageSource, Seen, page_image, seen_of
 
 LEAVE_OUT = "Leave the page out with --pages, or draw it anew as a picture."
 
@@ -23,9 +24,7 @@ LEAVE_OUT = "Leave the page out with --pages, or draw it anew as a picture."
 class BoundedPages:
     """``PageSource`` in a process of its own; a context manager. Threads take turns: one page is rendered at a time."""
 
-    def __init__(
-        self, path: Path, kind: Literal["pdf", "image", "folder"], config: RenderConfig, seconds: float
-    ) -> None:
+    def __init__(self, path: Path, kind: str, config: RenderConfig, seconds: float) -> None:
         """Start nothing yet; ``seconds`` is the processor time that a page may take."""
         self._source = (path, kind, config)
         self._seconds = seconds

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from logging.handlers import QueueHandler
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from data_contracts.config import ReadingConfig
 from data_contracts.document import ChunkRef, FeaturesRef, StateRef
@@ -30,8 +30,6 @@ from models.sr_swa.protocol import OcrModel
 from models.zoo import load_model
 from tasks import decode, encode
 from tasks.loading import LoadingAhead
-
-Kind = Literal["pdf", "image", "folder"]
 
 _LOADING = threading.Lock()
 
@@ -68,7 +66,7 @@ def fingerprint_step(job: Job, reading: ReadingConfig) -> str:
 def encode_step(
     job: Job,
     source: str,
-    kind: Kind,
+    kind: str,
     chunk: ChunkRef,
     reading: ReadingConfig,
     root: str,

@@ -25,7 +25,8 @@ from flows.published import published_manifest, published_pages
 from flows.report.line_crops import crop_lines
 from flows.report.plot_svg import line_plot
 from tasks import storage
-from tasks.publishing.publish import FILE_NAMES, published_digests
+from tasks.publishing.publish import published_digests
+from tasks.publishing.registry import FORMATS
 from tasks.validate import QUARANTINE_FOLDER, read_verdict, work_folder_of
 
 REPORT_FILE = "report.html"
@@ -93,8 +94,9 @@ def write_report(folder: Path) -> Path:
     work = work_folder_of(folder)
     verdict = _verdict(work, manifest)
     damaged = storage.damaged_files(str(folder), published_digests(manifest))
-    is_pictured = FILE_NAMES["pdf"] in manifest["files"] and FILE_NAMES["pdf"] not in damaged
-    pdf = folder / FILE_NAMES["pdf"] if is_pictured else None
+    pdf_name = FORMATS["pdf"].file_name
+    is_pictured = pdf_name in manifest["files"] and pdf_name not in damaged
+    pdf = folder / pdf_name if is_pictured else None
     html = _render(
         manifest=manifest,
         source_name=PurePath(manifest["run"]["source"]).name,

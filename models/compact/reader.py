@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from data_contracts.config import CompactConfig
+from data_contracts.config import CompactConfig, ReadingConfig
 from data_contracts.result import BlankReason
 from models.compact.decode.verify import Reading, hypothesis_reading
 from models.compact.decode.weights import WEIGHTS_SHA256, load_verifiers
@@ -191,3 +191,8 @@ class CompactModel:
         text = self._recognizer.text(line.ctc_ids).strip()
         floor = SHORT_NOISE_CONFIDENCE if len(text) <= SHORT_CHARACTERS else NOISE_CONFIDENCE
         return not text or float(np.mean(line.ctc_posteriors)) < floor
+
+
+def load_compact(reading: ReadingConfig) -> CompactModel:
+    """Return the compact model; raises ModelUnavailable."""
+    return CompactModel(reading.compact)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from pathlib import Path
 
+from data_contracts.formats.writer import PageWriter
 from data_contracts.result import PageResult
 
 PAGE_SEPARATOR = "\f"
@@ -33,7 +34,7 @@ def page_text(page: PageResult) -> str:
     return "".join(f"{plain_line(line.text)}\n" for line in page.lines)
 
 
-class PlainTextWriter:
+class PlainTextWriter(PageWriter):
     """Writes ``document.txt`` page by page; holds neither a page nor an open file."""
 
     def __init__(self, path: Path) -> None:
@@ -49,5 +50,8 @@ class PlainTextWriter:
             file.write((separator + page_text(page)).encode())
         self._pages += 1
 
-    def finish(self) -> None:
-        """Nothing is left to write: every page was written when it came."""
+
+def count_pages_of_text(path: Path) -> int:
+    """Return how many pages ``path`` holds."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        return 1 + sum(line.count(PAGE_SEPARATOR) for line in file)

@@ -8,97 +8,79 @@ who finds a manifest finds the files it lists, at every moment; who finds none h
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from data_contracts.config import Format
-from data_contracts.document import DocumentRef
 from data_contracts.errors import ContractViolated, StorageUnavailable
-from data_contracts.formats.jsonl import JsonlWriter, read_pages
 from data_contracts.formats.manifest import MANIFEST, MANIFEST_SCHEMA_VERSION, parse_manifest
 from data_contracts.ledger import check_ledger
-from data_contracts.result import PageResult
 from tasks import storage
-from tasks.isolation import BOUND_SECONDS
-from tasks.publishing.bounded_pdf import BoundedPdfWriter
-from tasks.publishing.old_text_layer import TextLayer
-from tasks.publishing.plain_text import PAGE_SEPARATOR, PlainTextWriter
-from tasks.sources.pdf.mupdf import mupdf
+from tasks.publishing.publication import Publication
+from tasks.publishing.registry import FORMATS, Format, formats_named
 from tasks.sources.stamp import require_unchanged
-
-LOGGER = logging.getLogger("tomeflow.publish")
-
-FILE_NAMES: dict[Format, str] = {"txt": "document.txt", "pdf": "document.pdf", "jsonl": "pages.jsonl"}
-
-
-class PageWriter(Protocol):
-    """Writes one format page by page, holding little."""
-
-    def add(self, page: PageResult) -> None:
-        """Append the next page."""
-
-    def finish(self) -> None:
-        """Complete the file."""
 
 
 def publish_document(
-    document: DocumentRef,
-    source_path: Path,
-    pages: Callable[[], Iterable[PageResult]],
+    publication: Publication,
     folder: str | Path,
-    formats: Sequence[Format],
+    formats: Sequence[str],
     manifest_fields: Mapping[str, Any],
     run_fields: Mapping[str, Any],
-    seconds: float = BOUND_SECONDS,
 ) -> dict[str, Any]:
-    """Publish the readings of ``document`` in ``folder`` and return the manifest.
+    """Publish the pages of ``publication`` in ``folder`` and return the manifest.
 
-    ``pages`` is called twice and read page by page: first for which pages there are, then for their text.
+    The pages are asked for three times and read one by one: which there are, whether they balance, their text.
     ``manifest_fields`` and ``files`` make up the manifest; all of it, like every file, is a function of what
     was read and how. What differs from run to run goes into ``run_fields``, apart under ``run``.
-    ``seconds`` is the processor time that a page may take.
 
     Raises:
-        LedgerUnbalanced: ``pages`` are not in ascending order, each once.
+        ConfigError: there is no such format.
+        LedgerUnbalanced: the pages are not in ascending order, each once.
         ContractViolated: a file does not hold what was written.
         StorageUnavailable: there is no room or no answer.
         TooCostlyDocument: the source takes too much time or memory to copy.
         UnreadableDocument: the source was changed meanwhile. In all these cases nothing new is published.
     """
-    target = str(folder)
-    with storage.storage_errors(target, "publish in"), _staging(target) as staging, ExitStack() as stack:
-        selected = [page.page_number for page in pages()]
-        counts = check_ledger(sorted(set(selected)), pages())
-        writers = _text_writers(formats, staging)
-        if "pdf" in formats:
-            begun = (source_path, document.kind, selected, staging / FILE_NAMES["pdf"], document.sha256)
-            writers["pdf"] = stack.enter_context(BoundedPdfWriter(*begun, seconds=seconds))
-        for page in pages():
-            for writer in writers.values():
-                writer.add(page)
-        for writer in writers.values():
-            writer.finish()
+    document, target, chosen = publication.document, str(folder), formats_named(formats)
+    with storage.storage_errors(target, "publish in"), _staging(target) as staging:
+        selected = [page.page_number for page in publication.pages()]
+        counts = check_ledger(sorted(set(selected)), publication.pages())
+        written_fields = _write(chosen, staging, publication, selected)
         manifest = {
             "schema_version": MANIFEST_SCHEMA_VERSION,
             "document": document.model_dump(mode="json", exclude={"uri"}),
             "selected_pages": selected,
             "unselected_page_count": document.page_count - len(selected),
             "status_counts": counts,
-            **_text_layers(writers.get("pdf")),
+            "pages_with_own_text": [],
+            **written_fields,
             **document.condition.manifest_fields(),
-            **_left_out(document, writers.get("pdf")),
             **manifest_fields,
-            "files": {path.name: _describe(path, len(selected)) for path in sorted(staging.iterdir())},
+            "files": _described(chosen, staging, len(selected)),
             "run": dict(run_fields),
         }
-        require_unchanged(document, source_path)
+        require_unchanged(document, publication.source)
         _swap_in(staging, target, manifest)
     return manifest
+
+
+def _write(
+    formats: Sequence[Format], staging: Path, publication: Publication, selected: Sequence[int]
+) -> dict[str, Any]:
+    """Write all formats in one sweep over the pages; return what the writers have to say in the manifest."""
+    with ExitStack() as stack:
+        begun = [one.writer(staging / one.file_name, publication, selected) for one in formats]
+        writers = [stack.enter_context(writer) for writer in begun]
+        for page in publication.pages():
+            for writer in writers:
+                writer.add(page)
+        for writer in writers:
+            writer.finish()
+        return {name: value for writer in writers for name, value in writer.manifest_fields().items()}
 
 
 @contextmanager
@@ -118,60 +100,23 @@ def _staging(target: str) -> Iterator[Path]:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _text_writers(formats: Sequence[Format], staging: Path) -> dict[Format, PageWriter]:
-    writers: dict[Format, PageWriter] = {}
-    if "txt" in formats:
-        writers["txt"] = PlainTextWriter(staging / FILE_NAMES["txt"])
-    if "jsonl" in formats:
-        writers["jsonl"] = JsonlWriter(staging / FILE_NAMES["jsonl"])
-    return writers
-
-
-def _text_layers(pdf: PageWriter | None) -> dict[str, Any]:
-    """Return the pages of ``document.pdf`` by what became of their text, and those where rubbish was left."""
-    if not isinstance(pdf, BoundedPdfWriter):
-        return {"pages_with_own_text": []}
-    text_layers: dict[int, TextLayer] = pdf.text_layers
-    pages = {layer: [n for n, found in text_layers.items() if found is layer] for layer in TextLayer}
-    return {
-        "pages_with_own_text": pages[TextLayer.KEPT],
-        "pages_with_rubbish_text": pdf.rubbish_pages,
-        "text_layers": {layer.value: numbers for layer, numbers in pages.items() if numbers},
-    }
-
-
-def _left_out(document: DocumentRef, pdf: PageWriter | None) -> dict[str, Any]:
-    """Return and tell what the source has and its ``document.pdf`` has not; nothing where it has all."""
-    left_out = pdf.left_out if isinstance(pdf, BoundedPdfWriter) else []
-    if not left_out:
-        return {}
-    LOGGER.warning("%s: document.pdf comes without %s.", document.document_id, "; ".join(left_out))
-    return {"left_out_of_pdf": left_out}
-
-
-def _describe(path: Path, expected_pages: int) -> dict[str, Any]:
-    """Return digest and size of a written file, after counting its pages.
+def _described(formats: Sequence[Format], staging: Path, expected_pages: int) -> dict[str, Any]:
+    """Return digest and size of each written file, by name, after counting its pages.
 
     Raises:
-        ContractViolated: it does not hold the pages that were written.
+        ContractViolated: one does not hold the pages that were written.
     """
-    found_pages = _pages_in(path)
-    if found_pages != expected_pages:
-        raise ContractViolated(
-            f"{path.name} holds {found_pages} pages, {expected_pages} were written; nothing was published. "
-            "Run again, and report this as a bug if it happens twice."
-        )
-    return {"sha256": storage.sha256_file(str(path)), "size_bytes": path.stat().st_size}
-
-
-def _pages_in(path: Path) -> int:
-    if path.name == FILE_NAMES["jsonl"]:
-        return sum(1 for _ in read_pages(path))
-    if path.name == FILE_NAMES["txt"]:
-        with path.open(encoding="utf-8", newline="\n") as file:
-            return 1 + sum(line.count(PAGE_SEPARATOR) for line in file)
-    with mupdf() as pymupdf, pymupdf.open(path, filetype="pdf") as pdf:
-        return int(pdf.page_count)
+    files = {}
+    for one in sorted(formats, key=lambda one: one.file_name):
+        path = staging / one.file_name
+        found_pages = one.count_pages(path)
+        if found_pages != expected_pages:
+            raise ContractViolated(
+                f"{path.name} holds {found_pages} pages, {expected_pages} were written; nothing was published. "
+                "Run again, and report this as a bug if it happens twice."
+            )
+        files[path.name] = {"sha256": storage.sha256_file(str(path)), "size_bytes": path.stat().st_size}
+    return files
 
 
 def _swap_in(staging: Path, target: str, manifest: Mapping[str, Any]) -> None:
@@ -203,7 +148,7 @@ def _put_manifest(manifest: Path, place: str) -> None:
 
 def _published_names(manifest: str) -> set[str]:
     """Return the files that the manifest lists, of those that are ours to delete."""
-    return set(_stated(manifest, "files")) & set(FILE_NAMES.values())
+    return set(_stated(manifest, "files")) & {one.file_name for one in FORMATS.values()}
 
 
 def published_pages(folder: str) -> set[int]:

@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from data_contracts.errors import ContractViolated, RenderFailed, UnreadableDocument
 from data_contracts.result import Line, PageResult, PageStatus
@@ -27,8 +27,9 @@ from tasks.publishing.embedded_image import add_image_page
 from tasks.publishing.invisible_text import INVISIBLE, without_invisible_text
 from tasks.publishing.old_text_layer import OldWord, TextLayer, compare
 from tasks.publishing.text_layer import FONT_RESOURCE, Affine, content_stream, planes_of
-from tasks.sources.page_images import Frame, frames_of
+from tasks.sources.page_images import Frame
 from tasks.sources.pdf.mupdf import POINTS_PER_INCH, load_page, mupdf, save_as_it_is
+from tasks.sources.registry import source_of
 
 BATCH_PAGES = 16
 """Pages per incremental update: what is held in memory at once, images included."""
@@ -45,9 +46,7 @@ class SearchablePdfWriter:
     Invariant: after each batch the file at ``target`` is a complete PDF.
     """
 
-    def __init__(
-        self, source: Path, kind: Literal["pdf", "image", "folder"], selected: Sequence[int], target: Path, digest: str
-    ) -> None:
+    def __init__(self, source: Path, kind: str, selected: Sequence[int], target: Path, digest: str) -> None:
         """Begin ``target`` with the pages ``selected`` (1-based, ascending) of ``source``.
 
         ``digest`` is the document's sha256; it becomes the file's identifier where it has none.
@@ -56,10 +55,10 @@ class SearchablePdfWriter:
         self._digest = digest
         self.left_out: list[str] = []
         self._frames: list[Frame] | None = None
-        if kind == "pdf":
+        frames = source_of(source, kind).image_pages()
+        if frames is None:
             self.left_out = _copy_pages(source, selected, target)
         else:
-            frames = frames_of(source)
             self._frames = [frames[page_number - 1] for page_number in selected]
         self._batch: list[PageResult] = []
         self._written_pages = 0
@@ -79,6 +78,19 @@ class SearchablePdfWriter:
         """Write what is left."""
         if self._batch:
             self._flush()
+
+    def manifest_fields(self) -> dict[str, Any]:
+        """Return the pages by what became of their text, those where rubbish was left, and what the source alone has.
+
+        What is left out is not mentioned where nothing is.
+        """
+        pages = {layer: [n for n, found in self.text_layers.items() if found is layer] for layer in TextLayer}
+        return {
+            "pages_with_own_text": pages[TextLayer.KEPT],
+            "pages_with_rubbish_text": self.rubbish_pages,
+            "text_layers": {layer.value: numbers for layer, numbers in pages.items() if numbers},
+            **({"left_out_of_pdf": self.left_out} if self.left_out else {}),
+        }
 
     def _flush(self) -> None:
         with mupdf() as pymupdf:

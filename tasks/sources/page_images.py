@@ -288,3 +288,8 @@ def _deep_white(values: npt.NDArray[np.float64]) -> float:
 
     brightest = max(float(values.max(initial=0.0)), 1.0)
     return float(2.0 ** np.ceil(np.log2(brightest + 1)) - 1)
+
+
+def is_of_one_colour(pixels: npt.NDArray[np.uint8]) -> bool:
+    """Return whether all ``pixels`` [height, width, 3] are equal."""
+    return bool((pixels == pixels[0, 0]).all())

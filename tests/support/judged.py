@@ -15,6 +15,7 @@ from data_contracts.errors import ContractViolated
 from data_contracts.quality.verdict import Verdict
 from data_contracts.result import ChunkResult, PageResult, PageTimings
 from tasks.collect import RunRecord, collect_document
+from tasks.publishing.publication import Publication
 from tasks.publishing.publish import publish_document
 from tasks.sources.fetch import fetch_document
 from tasks.validate import publish_root, require_publishable, validate_document, verdict_fields
@@ -62,9 +63,7 @@ def judge_document(
     }
     folder = Path(publish_root(str(output), work, verdict)) / document.document_id
     publish_document(
-        document,
-        source,
-        lambda: iter(pages),
+        Publication(document, source, lambda: iter(pages)),
         folder,
         ("txt", "pdf", "jsonl"),
         fields,

@@ -86,3 +86,8 @@ def capped(dpi: float, width_pt: float, height_pt: float, megapixels: float) -> 
     """Return ``dpi``, or less where the page would have more than ``megapixels``."""
     pixels = width_pt * height_pt * (dpi / POINTS_PER_INCH) ** 2
     return dpi if pixels <= megapixels * 1e6 else dpi * sqrt(megapixels * 1e6 / pixels)
+
+
+def whole_pixels(side_pt: float, dpi: float) -> int:
+    """Return the length of a side in pixels. Rounded, where MuPDF rounds up and so resamples a scan by one pixel."""
+    return max(round(side_pt * dpi / POINTS_PER_INCH), 1)

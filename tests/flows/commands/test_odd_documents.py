@@ -15,6 +15,7 @@ from support.sources import image_streams
 
 from data_contracts.config import RenderConfig
 from data_contracts.errors import EmptyDocument, EncryptedDocument, UnreadableDocument
+from tasks.publishing.publication import Publication
 from tasks.publishing.publish import publish_document
 from tasks.sources.fetch import fetch_document
 from tasks.sources.render import PageSource
@@ -138,7 +139,9 @@ def test_what_can_be_read_is_rendered_and_published_without_a_change(shared_data
             assert np.ptp(image.pixels) > 0 or name in BLANK
             line = line_across("alpha beta", (width, height))
             pages.append(text_page([line], number, (width, height), image.dpi))
-    manifest = publish_document(document, path, lambda: iter(pages), tmp_path / "out", ("pdf", "txt"), {}, {})
+    manifest = publish_document(
+        Publication(document, path, lambda: iter(pages)), tmp_path / "out", ("pdf", "txt"), {}, {}
+    )
     with pymupdf.open(path) as original, pymupdf.open(tmp_path / "out" / "document.pdf") as published:
         assert published.page_count == len(numbers)
         assert not published.is_repaired

@@ -12,6 +12,7 @@ from support.readings import text_page
 
 from data_contracts.document import DocumentRef
 from tasks.publishing import pdf_tags
+from tasks.publishing.publication import Publication
 from tasks.publishing.publish import publish_document
 from tasks.publishing.searchable_pdf import BATCH_PAGES, SearchablePdfWriter
 
@@ -149,7 +150,7 @@ def test_equal_selections_are_equal_bytes(source, tmp_path):
 def test_what_goes_is_said_in_the_manifest_and_in_a_warning(source, tmp_path, caplog):
     document = DocumentRef(document_id="book-1", uri=str(source), sha256="ab" * 32, page_count=5, kind="pdf")
     pages = [text_page(["one"], number, (1700, 2200), 200.0) for number in (2, 3)]
-    manifest = publish_document(document, source, lambda: iter(pages), tmp_path / "out", ("pdf",), {}, {})
+    manifest = publish_document(Publication(document, source, lambda: iter(pages)), tmp_path / "out", ("pdf",), {}, {})
     assert manifest["left_out_of_pdf"] == ["links to pages that are left out (2)"]
     assert "document.pdf comes without links to pages" in caplog.text
 

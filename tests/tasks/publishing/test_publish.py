@@ -12,6 +12,7 @@ from data_contracts.document import DocumentRef
 from data_contracts.errors import LedgerUnbalanced, StorageUnavailable
 from data_contracts.formats.jsonl import read_pages
 from tasks import storage
+from tasks.publishing.publication import Publication
 from tasks.publishing.publish import MANIFEST, publish_document, published_pages
 from tasks.sources.fetch import fetch_document
 from tasks.storage import sha256_file
@@ -29,7 +30,7 @@ PAGES = [text_page(["one"], 1), blank_page(2), text_page(["three", "lines"], 3),
 
 
 def publish(book, folder, pages=PAGES, formats=ALL, run=None):
-    return publish_document(*book, lambda: iter(pages), folder, formats, FIELDS, run or {})
+    return publish_document(Publication(*book, lambda: iter(pages)), folder, formats, FIELDS, run or {})
 
 
 def names(folder: Path) -> list[str]:
@@ -187,11 +188,11 @@ def test_publishing_goes_to_an_object_store_as_well(book):
     try:
         publish(book, "memory://shelf/book")
         publish(book, "memory://shelf/book", formats=("txt", "jsonl"))
-        manifest = json.loads(remote.cat_file("/published_folder/book/manifest.json"))
-        assert sorted(remote.ls("/published_folder/book", detail=False)) == [
-            "/published_folder/book/document.txt",
-            "/published_folder/book/manifest.json",
-            "/published_folder/book/pages.jsonl",
+        manifest = json.loads(remote.cat_file("/shelf/book/manifest.json"))
+        assert sorted(remote.ls("/shelf/book", detail=False)) == [
+            "/shelf/book/document.txt",
+            "/shelf/book/manifest.json",
+            "/shelf/book/pages.jsonl",
         ]
         for name, entry in manifest["files"].items():
             assert sha256_file(f"memory://shelf/book/{name}") == entry["sha256"]

@@ -16,6 +16,7 @@ from data_contracts.config import RenderConfig
 from data_contracts.errors import EncryptedDocument, RenderFailed, UnreadableDocument
 from data_contracts.formats.manifest import parse_manifest
 from data_contracts.source_condition import SourceCondition
+from tasks.publishing.publication import Publication
 from tasks.publishing.publish import publish_document
 from tasks.sources.fetch import fetch_document
 from tasks.sources.render import PageSource
@@ -111,7 +112,7 @@ def test_a_repaired_pdf_keeps_the_identity_of_its_bytes_and_is_published_the_sam
         again, repaired = fetch_document(document.uri, tmp_path / f"spool-{name}")
         assert repaired.read_bytes() == path.read_bytes()
         manifests.append(
-            publish_document(again, repaired, lambda: iter(pages), tmp_path / name, ("pdf", "txt"), {}, {})
+            publish_document(Publication(again, repaired, lambda: iter(pages)), tmp_path / name, ("pdf", "txt"), {}, {})
         )
     assert manifests[0] == manifests[1]
     assert manifests[0]["document"]["sha256"] == document.sha256
@@ -131,7 +132,7 @@ def test_a_page_whose_content_is_lost_fails_and_the_others_are_read(fetch, tmp_p
             pages.render(1)
         assert np.ptp(pages.render(2).pixels) > 0
     readings = [failed_page(1), text_page(["two"], 2, (1700, 2200), 200.0)]
-    publish_document(document, path, lambda: iter(readings), tmp_path / "out", ("pdf",), {}, {})
+    publish_document(Publication(document, path, lambda: iter(readings)), tmp_path / "out", ("pdf",), {}, {})
     assert words_of(tmp_path / "out" / "document.pdf")[1]
 
 
@@ -203,7 +204,7 @@ def test_what_an_owner_does_not_allow_is_said_and_the_copy_opens(tmp_path, caplo
     assert any("does not allow" in warning for warning in document.condition.warnings())
     pages = [text_page(["one"], number, (1700, 2200), 200.0) for number in range(1, 6)]
     with caplog.at_level(logging.WARNING):
-        publish_document(document, path, lambda: iter(pages), tmp_path / "out", ("pdf",), {}, {})
+        publish_document(Publication(document, path, lambda: iter(pages)), tmp_path / "out", ("pdf",), {}, {})
     with pikepdf.open(tmp_path / "out" / "document.pdf") as pdf:
         assert not pdf.is_encrypted
         assert len(pdf.pages) == 5
@@ -237,7 +238,9 @@ def test_a_signed_pdf_is_said_to_be_one_and_its_copy_opens(tmp_path, level, cert
     assert (document.condition.signatures, document.condition.certified_for) == (1, certified_for)
     assert any("is signed (1 signatures" in warning for warning in document.condition.warnings())
     pages = [text_page(["one"], number, (1700, 2200), 200.0) for number in selected]
-    manifest = publish_document(document, path, lambda: iter(pages), tmp_path / "out", ("pdf",), FIELDS, RUN)
+    manifest = publish_document(
+        Publication(document, path, lambda: iter(pages)), tmp_path / "out", ("pdf",), FIELDS, RUN
+    )
     assert manifest["source_condition"]["signatures"] == 1
     parse_manifest((tmp_path / "out" / "manifest.json").read_bytes(), "manifest")
     with pikepdf.open(tmp_path / "out" / "document.pdf") as pdf:

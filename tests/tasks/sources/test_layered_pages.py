@@ -121,7 +121,7 @@ def model() -> CompactModel:
 def words_of(model, path, kind):
     with PageSource(path, kind, RenderConfig()) as pages:
         (page,) = encode_pages(pages.render, (1,), model, look_closer=pages.look_closer)
-    return model.draft_text(page).split()
+    return model.hypothesis_text(page).split()
 
 
 @pytest.mark.parametrize("name", ["one pixel: soft mask", "foreground of one twelfth", "strips over paper"])
