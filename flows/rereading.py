@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from data_contracts.config import DigitizeConfig, ReadingConfig
-from data_contracts.document import DocumentRef
+from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef, StateRef
 from data_contracts.patch import PagePatch
-from data_contracts.result import ChunkResult, Event, PageResult, PageStatus
+from data_contracts.result import ChunkCheckpoint, ChunkResult, Event, PageResult, PageStatus
+from data_contracts.step_request import DecodeRequest, EncodeAgainRequest, EncodeRequest
 from flows.digitize import decode_in_order
 from flows.execution.chunks import ChunkSteps
-from flows.execution.rendering import BoundedPages
-from models.features import read_features
-from models.sr_swa.pages import EncodedPage, FailedPage
-from models.zoo import load_model
-from tasks import encode, plan, storage
+from tasks import plan, storage
 from tasks.patches import PatchStore
-from tasks.reread import Replay, plan_replays, read_alone, reread
+from tasks.reread import Replay, plan_replays, reread
 
 logger = logging.getLogger("tomeflow.backfill")
 
@@ -33,16 +30,14 @@ class Rereading:
     def __init__(self, document: DocumentRef, source: Path, config: DigitizeConfig, root: str) -> None:
         """Look up the document's checkpoints and patches below ``root``."""
         self._document = document
-        self._source = source
         self._root = root
         self._base = config.reading
-        self._render_seconds = config.render_timeout_seconds
         self._steps = ChunkSteps(document, source, config, root)
         self._chunks = plan.plan_chunks(plan.parse_pages(config.pages, document.page_count), config.chunk_pages)
         self._checkpoints = decode_in_order(self._steps, self._chunks)
         self._patches = PatchStore(root, document, config.reading)
         self._chunk_of = {number: index for index, chunk in enumerate(self._chunks) for number in chunk.page_numbers}
-        self._chunk_pages = lru_cache(maxsize=2)(self._read_chunk_pages)
+        self._result = lru_cache(maxsize=2)(self._read_result)
         self._readings: dict[int, ReadingConfig] = {}
 
     def pages(self) -> Iterator[PageResult]:
@@ -81,11 +76,13 @@ class Rereading:
 
     def _read_alone(self, named: Sequence[int], reading: ReadingConfig) -> Iterator[tuple[PageResult, PagePatch]]:
         """Yield each page as another model or decoder reads it: what the document's memory holds is not for that."""
-        model = load_model(reading)
         for number in named:
-            with self._pages(reading) as pages:
-                (encoded,) = encode.encode_pages(pages.render, [number], model, look_closer=pages.look_closer)
-            yield self._patch(read_alone(encoded, model, reading), reading, memory_sha256=None)
+            chunk = ChunkRef(chunk_number=1, page_numbers=(number,))
+            request = EncodeRequest(self._name(chunk), reading, chunk, self._root, self._steps.scan)
+            again = self._decode(chunk, self._steps.take_again(request), reading, None)
+            (page,) = self._take_pages(again)
+            self._drop(again.state.uri)
+            yield self._patch(page, reading, memory_sha256=None)
 
     def _read_in_memory(
         self, named: Sequence[int], stale: Sequence[int], reading: ReadingConfig, *, cascade: bool
@@ -111,16 +108,52 @@ class Rereading:
         return {*named, *stale, *(changed_before if stale else ())}
 
     def _replayed(self, replay: Replay) -> Iterator[PageResult]:
-        return reread(
-            replay,
-            self._chunks,
-            self._checkpoints,
-            self._readings,
-            self._encode,
-            self._steps.model,
-            self._base,
-            self._root,
+        lookahead_pages = self._base.sr_swa.lookahead_pages
+        states: list[str] = []
+        try:
+            for again in reread(replay, self._checkpoints, self._readings, lookahead_pages, self._read_chunk):
+                self._drop(*states)
+                states = [again.state.uri]
+                yield from (page for page in self._take_pages(again) if page.page_number in replay.page_numbers)
+        finally:
+            self._drop(*states)
+
+    def _read_chunk(self, chunk: ChunkRef, seen: tuple[int, ...], previous: StateRef | None) -> ChunkCheckpoint:
+        """Read ``chunk`` with the pages ``seen`` in sight, each anew if that is asked for, else as it was."""
+        anew = {number: self._readings[number].render for number in seen if number in self._readings}
+        before = (self._base_page(number) for number in seen if number not in anew)
+        failed = tuple(page for page in before if page.status is PageStatus.FAILED)
+        kept = tuple(self._steps.start_encoding(self._chunks[index])() for index in {self._chunk_of[n] for n in seen})
+        wanted = ChunkRef(chunk_number=chunk.chunk_number, page_numbers=seen)
+        features: FeaturesRef = self._steps.take_again(
+            EncodeAgainRequest(self._name(chunk), self._base, wanted, self._root, self._steps.scan, anew, failed, kept)
         )
+        return self._decode(chunk, features, self._base, previous)
+
+    def _decode(
+        self, chunk: ChunkRef, features: FeaturesRef, reading: ReadingConfig, previous: StateRef | None
+    ) -> ChunkCheckpoint:
+        """Decode ``chunk`` and drop its features; say which pages were lost, in either step."""
+        request = DecodeRequest(self._name(chunk), reading, chunk, self._root, (features,), previous)
+        try:
+            again: ChunkCheckpoint = self._steps.take_again(request)
+        finally:
+            self._drop(features.uri)
+        return again.model_copy(update={"isolated": {**features.isolated, **again.isolated}})
+
+    def _take_pages(self, again: ChunkCheckpoint) -> tuple[PageResult, ...]:
+        """Return the readings of a chunk and drop their file."""
+        pages = self._steps.stored_result(again).pages
+        self._drop(again.result_uri)
+        return pages
+
+    def _drop(self, *uris: str) -> None:
+        for uri in uris:
+            storage.delete(storage.join(self._root, uri))
+
+    def _name(self, chunk: ChunkRef) -> str:
+        """Return what tells the files of ``chunk`` while it is read again from those that are kept."""
+        return f"{self._document.document_id}/again-{chunk.page_numbers[0]:06d}"
 
     def _patch(
         self, page: PageResult, reading: ReadingConfig, *, memory_sha256: str | None, named: bool = True
@@ -142,37 +175,11 @@ class Rereading:
             memory_sha256=memory_sha256,
         )
 
-    def _encode(self, number: int) -> EncodedPage | FailedPage:
-        """Return a page as it is to be read now: anew if that is asked for, else as it was."""
-        if number in self._readings:
-            return self._encode_anew(number, self._readings[number])
-        before = self._base_page(number)
-        if before.status is PageStatus.FAILED:
-            return FailedPage(number, before.error or "", before.width_px, before.height_px, before.dpi)
-        kept = self._chunk_pages(self._chunk_of[number])
-        return kept[number] if number in kept else self._encode_anew(number, self._base)
-
-    def _pages(self, reading: ReadingConfig) -> BoundedPages:
-        return BoundedPages(self._source, self._document.kind, reading.render, self._render_seconds)
-
-    def _encode_anew(self, number: int, reading: ReadingConfig) -> EncodedPage | FailedPage:
-        with self._pages(reading) as pages:
-            (encoded,) = encode.encode_pages(pages.render, [number], self._steps.model, look_closer=pages.look_closer)
-        return encoded
-
-    def _read_chunk_pages(self, index: int) -> Mapping[int, EncodedPage | FailedPage]:
-        """Return the kept features of a chunk; nothing if they were collected."""
-        ref = self._steps.start_encoding(self._chunks[index])()
-        place = storage.join(self._root, ref.uri)
-        if not storage.exists_with_sha256(place, ref.sha256):
-            return {}
-        return {page.page_number: page for page in read_features(storage.read_verified(place, ref.sha256))}
-
     def _base_page(self, number: int) -> PageResult:
         index = self._chunk_of[number]
         return next(page for page in self._result(index).pages if page.page_number == number)
 
-    def _result(self, index: int) -> ChunkResult:
+    def _read_result(self, index: int) -> ChunkResult:
         return self._steps.stored_result(self._checkpoints[index])
 
     def _results(self) -> Iterator[ChunkResult]:

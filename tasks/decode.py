@@ -5,12 +5,11 @@ Chunks of a document are decoded one after another, since each starts from the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Sequence
 
-from data_contracts.config import ReadingConfig
-from data_contracts.document import ChunkRef, FeaturesRef, StateRef
+from data_contracts.document import StateRef
 from data_contracts.result import ChunkCheckpoint, ChunkResult, PageResult
+from data_contracts.step_request import DecodeRequest
 from models.features import read_features
 from models.sr_swa.continuous import ContinuousDecoder
 from models.sr_swa.controller import MemoryWatermark
@@ -22,56 +21,45 @@ from tasks import storage
 
 
 def decode_chunk(
-    chunk: ChunkRef,
-    features: Sequence[FeaturesRef],
-    model: OcrModel,
-    reading: ReadingConfig,
-    previous: StateRef | None,
-    work_folder: str,
-    name: str,
-    isolated: Mapping[int, str] = MappingProxyType({}),
-    begin_page: Callable[[int], None] = lambda _page_number: None,
+    request: DecodeRequest, model: OcrModel, begin_page: Callable[[int], None] = lambda _page_number: None
 ) -> ChunkCheckpoint:
-    """Decode the pages of ``chunk`` from the state ``previous`` and return where result and new state lie.
+    """Decode the pages that are asked for and return where result and new state lie.
 
-    ``features`` are those of the chunk and of the chunks that its lookahead reaches into; pages after the
-    chunk are seen, not read. ``name`` becomes part of the file names. Pages ``isolated`` are not read: they fail
-    with the reason given. ``begin_page`` is told the number of each page before it is read.
+    ``begin_page`` is told the number of each page before it is read.
 
     Raises:
         StateRefused: the previous state or the features are damaged or belong to another model.
         StorageUnavailable: the result could not be written.
     """
-    state = _load_state(previous, model, reading, work_folder)
+    chunk, reading = request.chunk, request.reading
+    state = _load_state(request, model)
     watermark = MemoryWatermark.for_cuda() if model.geometry.device.startswith("cuda") else None
     with borrowed_slots(model, reading.sr_swa) as slots:
         decoder = ContinuousDecoder(
             model, reading.sr_swa, state, config_sha256=reading.sha256, watermark=watermark, slots=slots
         )
-        readings = decoder.decode(_encoded_pages(features, work_folder, isolated), chunk.page_numbers[-1])
+        readings = decoder.decode(_encoded_pages(request), chunk.page_numbers[-1])
         pages = tuple(_announced(readings, chunk.page_numbers, begin_page))
-    state_ref = _store_state(decoder.state(), work_folder, name)
+    state_ref = _store_state(decoder.state(), request)
     data = ChunkResult(pages=pages, state=state_ref).model_dump_json().encode()
     digest = storage.sha256_bytes(data)
-    uri = f"chunks/{name}.json"
-    storage.write_bytes(storage.join(work_folder, uri), data)
+    uri = f"chunks/{request.name}.json"
+    storage.write_bytes(storage.join(request.root, uri), data)
     return ChunkCheckpoint(
         chunk_number=chunk.chunk_number,
         page_numbers=chunk.page_numbers,
         result_uri=uri,
         result_sha256=digest,
         state=state_ref,
-        isolated=dict(isolated),
+        isolated=dict(request.isolated),
         timings=decoder.take_timings(),
     )
 
 
-def _encoded_pages(
-    features: Sequence[FeaturesRef], work_folder: str, isolated: Mapping[int, str]
-) -> Iterator[EncodedPage | FailedPage]:
-    for ref in features:
-        for page in read_features(storage.read_verified(storage.join(work_folder, ref.uri), ref.sha256)):
-            reason = isolated.get(page.page_number)
+def _encoded_pages(request: DecodeRequest) -> Iterator[EncodedPage | FailedPage]:
+    for ref in request.features:
+        for page in read_features(storage.read_verified(storage.join(request.root, ref.uri), ref.sha256)):
+            reason = request.isolated.get(page.page_number)
             yield _failed(page, reason) if reason else page
 
 
@@ -88,18 +76,17 @@ def _announced(
         yield next(readings)
 
 
-def _load_state(
-    previous: StateRef | None, model: OcrModel, reading: ReadingConfig, work_folder: str
-) -> ReferenceState | None:
+def _load_state(request: DecodeRequest, model: OcrModel) -> ReferenceState | None:
+    previous = request.previous
     if previous is None:
         return None
-    data = storage.read_verified(storage.join(work_folder, previous.uri), previous.sha256)
-    return load_state(data, fingerprint=model.fingerprint, config_sha256=reading.sha256)
+    data = storage.read_verified(storage.join(request.root, previous.uri), previous.sha256)
+    return load_state(data, fingerprint=model.fingerprint, config_sha256=request.reading.sha256)
 
 
-def _store_state(state: ReferenceState, work_folder: str, name: str) -> StateRef:
+def _store_state(state: ReferenceState, request: DecodeRequest) -> StateRef:
     data = state_bytes(state)
     digest = storage.sha256_bytes(data)
-    uri = f"states/{name}-{digest[:16]}.safetensors"
-    storage.write_bytes(storage.join(work_folder, uri), data)
+    uri = f"states/{request.name}-{digest[:16]}.safetensors"
+    storage.write_bytes(storage.join(request.root, uri), data)
     return StateRef(uri=uri, sha256=digest, size_bytes=len(data), next_page_number=state.next_page_number)

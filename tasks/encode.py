@@ -12,7 +12,8 @@ from types import MappingProxyType
 
 from data_contracts.document import FeaturesRef
 from data_contracts.errors import TomeflowError, page_context
-from models.features import features_bytes
+from data_contracts.step_request import EncodeAgainRequest, EncodeRequest
+from models.features import features_bytes, read_features
 from models.sr_swa.pages import EncodedPage, FailedPage, PageImage
 from models.sr_swa.protocol import OcrModel
 from tasks import storage
@@ -65,23 +66,63 @@ def _encode_page(
 
 
 def encode_chunk(
+    request: EncodeRequest,
     render: Callable[[int], PageImage],
-    page_numbers: tuple[int, ...],
     model: OcrModel,
-    work_folder: str,
-    name: str,
-    isolated: Mapping[int, str] = MappingProxyType({}),
     look_closer: Callable[[PageImage], PageImage | None] = lambda seen: None,
 ) -> FeaturesRef:
-    """Encode the pages of one chunk, but those ``isolated``, and return where their features lie.
+    """Encode the pages of one chunk, but those isolated, and return where their features lie.
 
     ``look_closer`` is asked before a page is blank, as ``encode_pages`` says.
 
     Raises:
         StorageUnavailable: the features could not be written.
     """
-    data = features_bytes(encode_pages(render, page_numbers, model, isolated, look_closer))
+    return _store(request, encode_pages(render, request.chunk.page_numbers, model, request.isolated, look_closer))
+
+
+def encode_chunk_again(
+    request: EncodeAgainRequest,
+    render: Callable[[int], PageImage],
+    model: OcrModel,
+    look_closer: Callable[[PageImage], PageImage | None] = lambda seen: None,
+) -> FeaturesRef:
+    """Encode those pages anew that are to be, and return where their features and those of the others lie.
+
+    Raises:
+        BrokenChecksum: kept features are damaged.
+        StorageUnavailable: the features could not be written.
+    """
+    before = _pages_as_they_were(request)
+
+    def pages() -> Iterator[EncodedPage | FailedPage]:
+        for number in request.chunk.page_numbers:
+            if number in before and number not in request.renders:
+                yield before[number]
+            else:
+                yield from encode_pages(render, (number,), model, request.isolated, look_closer)
+
+    return _store(request, pages())
+
+
+def _pages_as_they_were(request: EncodeAgainRequest) -> dict[int, EncodedPage | FailedPage]:
+    """Return the pages whose features are kept, and those that had failed as failed."""
+    pages: dict[int, EncodedPage | FailedPage] = {}
+    for ref in request.kept:
+        place = storage.join(request.root, ref.uri)
+        if storage.exists_with_sha256(place, ref.sha256):
+            kept = read_features(storage.read_verified(place, ref.sha256))
+            pages |= {page.page_number: page for page in kept if page.page_number in request.chunk.page_numbers}
+    for page in request.failed:
+        failed = FailedPage(page.page_number, page.error or "", page.width_px, page.height_px, page.dpi)
+        pages[page.page_number] = failed
+    return pages
+
+
+def _store(request: EncodeRequest, pages: Iterable[EncodedPage | FailedPage]) -> FeaturesRef:
+    data = features_bytes(pages)
     digest = storage.sha256_bytes(data)
-    uri = f"features/{name}-{digest[:16]}.safetensors"
-    storage.write_bytes(storage.join(work_folder, uri), data)
-    return FeaturesRef(uri=uri, sha256=digest, size_bytes=len(data), page_numbers=page_numbers, isolated=dict(isolated))
+    uri = f"features/{request.name}-{digest[:16]}.safetensors"
+    storage.write_bytes(storage.join(request.root, uri), data)
+    numbers, isolated = request.chunk.page_numbers, dict(request.isolated)
+    return FeaturesRef(uri=uri, sha256=digest, size_bytes=len(data), page_numbers=numbers, isolated=isolated)

@@ -9,18 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from data_contracts.config import ReadingConfig
-from data_contracts.document import ChunkRef
+from data_contracts.document import ChunkRef, StateRef
 from data_contracts.errors import BrokenChecksum
-from data_contracts.result import ChunkCheckpoint, PageResult
-from models.sr_swa.continuous import ContinuousDecoder
-from models.sr_swa.memory.state import ReferenceState, load_state, state_bytes
-from models.sr_swa.pages import EncodedPage, FailedPage
-from models.sr_swa.pool import borrowed_slots
-from models.sr_swa.protocol import OcrModel
-from tasks import storage
+from data_contracts.result import ChunkCheckpoint
 
-Encode = Callable[[int], EncodedPage | FailedPage]
+ReadChunk = Callable[[ChunkRef, tuple[int, ...], StateRef | None], ChunkCheckpoint]
+"""Reads the pages of a chunk from a state, with all the given pages in sight; says in ``isolated`` which were lost."""
 
 
 @dataclass(frozen=True)
@@ -56,60 +50,46 @@ def plan_replays(
 
 def reread(
     replay: Replay,
-    chunks: Sequence[ChunkRef],
     checkpoints: Sequence[ChunkCheckpoint],
     changed: Collection[int],
-    encode: Encode,
-    model: OcrModel,
-    reading: ReadingConfig,
-    root: str,
-) -> Iterator[PageResult]:
-    """Yield the readings of ``replay.page_numbers``, in order.
+    lookahead_pages: int,
+    read_chunk: ReadChunk,
+) -> Iterator[ChunkCheckpoint]:
+    """Yield what ``read_chunk`` makes of each chunk of ``replay``, in order; the last ends with the last page asked.
 
-    ``encode`` gives any selected page as it is to be read now; from the first of the ``changed`` pages on, memory
-    is another one than that of the checkpoints.
+    From the first of the ``changed`` pages on, memory is another one than that of the ``checkpoints``.
 
     Raises:
-        BrokenChecksum: the state to start from is damaged, or pages before any change no longer lead to the same one.
+        BrokenChecksum: pages before any change no longer lead to the same memory, or one of them cannot be read.
     """
-    selected = [number for chunk in chunks[replay.first_chunk :] for number in chunk.page_numbers]
-    state = _kept_state(replay.first_chunk, checkpoints, model, reading, root)
-    for index in range(replay.first_chunk, replay.last_chunk + 1):
-        numbers = chunks[index].page_numbers
-        coming = selected[selected.index(numbers[0]) :]
-        last = numbers[-1] if index < replay.last_chunk else replay.page_numbers[-1]
-        with borrowed_slots(model, reading.sr_swa) as slots:
-            decoder = ContinuousDecoder(model, reading.sr_swa, state, config_sha256=reading.sha256, slots=slots)
-            for page in decoder.decode(map(encode, coming), last):
-                if page.page_number in replay.page_numbers:
-                    yield page
-            state = decoder.state()
-        seen_ahead = coming[: len(numbers) + reading.sr_swa.lookahead_pages]
-        is_changed = any(number in changed for number in selected[: selected.index(seen_ahead[-1]) + 1])
-        if index < replay.last_chunk and not is_changed:
-            _check_state(state, checkpoints[index])
+    changed = set(changed)
+    coming = [number for checkpoint in checkpoints[replay.first_chunk :] for number in checkpoint.page_numbers]
+    first = coming[0]
+    state = checkpoints[replay.first_chunk - 1].state if replay.first_chunk else None
+    for then in checkpoints[replay.first_chunk : replay.last_chunk + 1]:
+        numbers = tuple(number for number in then.page_numbers if number <= replay.page_numbers[-1])
+        seen = tuple(coming[: len(numbers) + lookahead_pages])
+        chunk = ChunkRef(chunk_number=then.chunk_number, page_numbers=numbers)
+        again = read_chunk(chunk, seen, state)
+        changed |= _lost(again, {*changed, *replay.page_numbers})
+        yield again
+        if numbers[-1] != replay.page_numbers[-1] and not any(first <= n <= seen[-1] for n in changed):
+            _check_state(again.state, then)
+        state, coming = again.state, coming[len(numbers) :]
 
 
-def read_alone(page: EncodedPage | FailedPage, model: OcrModel, reading: ReadingConfig) -> PageResult:
-    """Return the reading of one page without the memory of its document: another model cannot use that."""
-    with borrowed_slots(model, reading.sr_swa) as slots:
-        decoder = ContinuousDecoder(model, reading.sr_swa, config_sha256=reading.sha256, slots=slots)
-        (result,) = decoder.decode([page])
-    return result
+def _lost(again: ChunkCheckpoint, may_change: Collection[int]) -> set[int]:
+    """Return the pages that could not be read; only one that ``may_change`` may be lost."""
+    if others := sorted(set(again.isolated) - set(may_change)):
+        raise BrokenChecksum(
+            f"page {others[0]} has to be read again for the memory of the pages after it, and could not be: "
+            f"{again.isolated[others[0]].rstrip('. ')}. Name it as well (--pages): they are then read without it"
+        )
+    return set(again.isolated)
 
 
-def _kept_state(
-    first_chunk: int, checkpoints: Sequence[ChunkCheckpoint], model: OcrModel, reading: ReadingConfig, root: str
-) -> ReferenceState | None:
-    if not first_chunk:
-        return None
-    kept = checkpoints[first_chunk - 1].state
-    data = storage.read_verified(storage.join(root, kept.uri), kept.sha256)
-    return load_state(data, fingerprint=model.fingerprint, config_sha256=reading.sha256)
-
-
-def _check_state(state: ReferenceState, checkpoint: ChunkCheckpoint) -> None:
-    if storage.sha256_bytes(state_bytes(state)) != checkpoint.state.sha256:
+def _check_state(state: StateRef, checkpoint: ChunkCheckpoint) -> None:
+    if state.sha256 != checkpoint.state.sha256:
         numbers = checkpoint.page_numbers
         raise BrokenChecksum(
             f"pages {numbers[0]}-{numbers[-1]} no longer lead to the memory they led to, so pages after them cannot be "

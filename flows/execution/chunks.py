@@ -1,4 +1,4 @@
-"""The two Prefect tasks of a chunk, their checkpoints, and what is done when a checkpoint is damaged.
+"""The Prefect tasks of a chunk, their checkpoints, and what is done when a checkpoint is damaged.
 
 A checkpoint is small JSON that points, with sha256, to a file beside it (``tasks/checkpoint.py``). Equal keys
 mean equal results: a checkpoint that verifies is used, one that does not is rebuilt, and only that one.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -22,13 +23,18 @@ from data_contracts.config import DigitizeConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef, StateRef
 from data_contracts.errors import BrokenChecksum, PageFailed, StepLost, TomeflowError
 from data_contracts.result import ChunkCheckpoint, ChunkResult
+from data_contracts.step_request import (
+    ChunkRequest,
+    DecodeRequest,
+    EncodeRequest,
+    FingerprintRequest,
+    Scan,
+    StepRequest,
+)
 from flows.execution.step_process import StepProcess, shared_process
 from tasks import storage
 from tasks.checkpoint import delete_checkpoint, read_checkpoint, write_checkpoint
 from tasks.sources.stamp import require_unchanged
-
-if TYPE_CHECKING:
-    from models.sr_swa.protocol import OcrModel
 
 logger = logging.getLogger("tomeflow.digitize")
 Made = TypeVar("Made")
@@ -62,53 +68,53 @@ CHUNK_TASK: dict[str, Any] = {
 
 @task(name="encode", task_run_name="encode {name}", **CHUNK_TASK)
 def encode_task(
-    document: DocumentRef,
-    name: str,
-    config: DigitizeConfig,
-    parameters: dict[str, Any],
-    isolated: dict[int, str],
-    alone: bool,
+    document: DocumentRef, name: str, config: DigitizeConfig, request: EncodeRequest, alone: bool
 ) -> FeaturesRef:
-    """Render and encode the pages of one chunk; ``parameters`` are those of ``encode_step``.
+    """Render and encode the pages of one chunk.
 
     On a cluster a task is run again if its worker dies before it has handed over what is finished: then that is read.
     """
-    done = read_checkpoint(parameters["root"], parameters["name"], FeaturesRef)
-    if done is not None and storage.exists_with_sha256(storage.join(parameters["root"], done.uri), done.sha256):
+    done = read_checkpoint(request.root, request.name, FeaturesRef)
+    if done is not None and storage.exists_with_sha256(storage.join(request.root, done.uri), done.sha256):
         return done
-    features: FeaturesRef = _call("encode", config, alone, isolated=isolated, load_ahead=not alone, **parameters)
-    require_unchanged(document, Path(parameters["source"]))
-    write_checkpoint(parameters["root"], parameters["name"], features)
+    features: FeaturesRef = _call(request, config, alone)
+    require_unchanged(document, Path(request.scan.path))
+    write_checkpoint(request.root, request.name, features)
     return features
 
 
 @task(name="decode", task_run_name="decode {name}", **CHUNK_TASK)
-def decode_task(
-    name: str, config: DigitizeConfig, parameters: dict[str, Any], isolated: dict[int, str], alone: bool
-) -> ChunkCheckpoint:
-    """Decode one chunk; ``parameters`` are those of ``decode_step``."""
-    checkpoint: ChunkCheckpoint = _call("decode", config, alone, isolated=isolated, **parameters)
-    write_checkpoint(parameters["root"], parameters["name"], checkpoint)
+def decode_task(name: str, config: DigitizeConfig, request: DecodeRequest, alone: bool) -> ChunkCheckpoint:
+    """Decode one chunk."""
+    checkpoint: ChunkCheckpoint = _call(request, config, alone)
+    write_checkpoint(request.root, request.name, checkpoint)
     return checkpoint
 
 
-def _call(step: str, config: DigitizeConfig, alone: bool, **parameters: Any) -> Any:
+@task(name="read again", task_run_name="read again {name}", **CHUNK_TASK)
+def read_again_task(name: str, config: DigitizeConfig, request: ChunkRequest, alone: bool) -> Any:
+    """Take one step over pages that are read again; the checkpoints stay as they are."""
+    return _call(request, config, alone)
+
+
+def _call(request: StepRequest, config: DigitizeConfig, alone: bool) -> Any:
     """Run a step in the process that all share, or in one of its own."""
     if not alone:
-        return shared_process().call(step, config.step_timeout_seconds, reading=config.reading, **parameters)
+        return shared_process().call(request, config.step_timeout_seconds)
     with StepProcess() as process:
-        return process.call(step, config.step_timeout_seconds, reading=config.reading, **parameters)
+        return process.call(request, config.step_timeout_seconds)
 
 
 def _load(config: DigitizeConfig) -> str:
     """Load the model and return its fingerprint; a process lost meanwhile is started again, as it is for a chunk."""
+    request = FingerprintRequest("", config.reading)
     for pause_seconds in RETRY_PAUSES_SECONDS[: config.chunk_retries]:
         try:
-            return str(_call("fingerprint", config, alone=False))
+            return str(_call(request, config, alone=False))
         except StepLost as error:
             logger.warning("the model was not loaded; trying again in %.0f s: %s", pause_seconds, error)
             time.sleep(pause_seconds)
-    return str(_call("fingerprint", config, alone=False))
+    return str(_call(request, config, alone=False))
 
 
 def read_on_without_bad_pages(first: Callable[[], Made], again: Callable[[dict[int, str]], Made]) -> Made:
@@ -161,33 +167,26 @@ class ChunkSteps:
         self.reading = config.reading
         self.fingerprint = _load(config)
         self._config = config
-        self._source = source
+        self.scan: Final = Scan(str(source), document.kind, config.render_timeout_seconds)
         self._root = root
         self._fresh = fresh
         self._decoded: dict[int, tuple[ChunkRef, tuple[FeaturesRef, ...], str]] = {}
 
-    @property
-    def model(self) -> OcrModel:
-        """The model in this process, for who reads pages in another way than by chunks."""
-        from models.zoo import load_model
-
-        return load_model(self.reading)
-
     def start_encoding(self, chunk: ChunkRef) -> Callable[[], FeaturesRef]:
         """Have ``chunk`` encoded in a worker thread, unless it is; return what waits for the result."""
-        parameters = self._encode_parameters(chunk)
+        request = self._encode_request(chunk)
         if self._fresh:
-            delete_checkpoint(self._root, parameters["name"])
-        elif (done := read_checkpoint(self._root, parameters["name"], FeaturesRef)) is not None:
+            delete_checkpoint(self._root, request.name)
+        elif (done := read_checkpoint(self._root, request.name, FeaturesRef)) is not None:
             return lambda: done
         step = encode_task.with_options(retries=self._config.chunk_retries)
         future: PrefectFuture[FeaturesRef] = step.submit(
-            self.document, self._name(chunk), self._config, parameters, {}, alone=False
+            self.document, self._name(chunk), self._config, request, alone=False
         )
         return lambda: read_on_without_bad_pages(
             future.result,
             lambda isolated: encode_task(
-                self.document, self._name(chunk), self._config, parameters, isolated, alone=True
+                self.document, self._name(chunk), self._config, request.without(isolated), alone=True
             ),
         )
 
@@ -216,11 +215,20 @@ class ChunkSteps:
     def _decode_anew(
         self, chunk: ChunkRef, refs: tuple[FeaturesRef, ...], previous: StateRef | None, key: str
     ) -> ChunkCheckpoint:
-        parameters = {"chunk": chunk, "features": refs, "previous": previous, "root": self._root, "name": key}
+        request = DecodeRequest(key, self.reading, chunk, self._root, refs, previous)
         step = decode_task.with_options(retries=self._config.chunk_retries)
         return read_on_without_bad_pages(
-            lambda: step(self._name(chunk), self._config, parameters, {}, alone=False),
-            lambda isolated: decode_task(self._name(chunk), self._config, parameters, isolated, alone=True),
+            lambda: step(self._name(chunk), self._config, request, alone=False),
+            lambda isolated: decode_task(self._name(chunk), self._config, request.without(isolated), alone=True),
+        )
+
+    def take_again(self, request: ChunkRequest) -> Any:
+        """Return what a step over pages that are read again makes: bounded as the others, and kept in no checkpoint."""
+        step = read_again_task.with_options(retries=self._config.chunk_retries)
+        name = self._name(request.chunk)
+        return read_on_without_bad_pages(
+            lambda: step(name, self._config, request, alone=False),
+            lambda isolated: read_again_task(name, self._config, request.without(isolated), alone=True),
         )
 
     def stored_result(self, checkpoint: ChunkCheckpoint) -> ChunkResult:
@@ -243,8 +251,8 @@ class ChunkSteps:
             if not self._holds(ref.uri, ref.sha256):
                 wanted = ChunkRef(chunk_number=1, page_numbers=ref.page_numbers)
                 step = encode_task.with_options(retries=self._config.chunk_retries)
-                parameters = self._encode_parameters(wanted)
-                again = step(self.document, self._name(wanted), self._config, parameters, ref.isolated, alone=False)
+                request = replace(self._encode_request(wanted), isolated=ref.isolated)
+                again = step(self.document, self._name(wanted), self._config, request, alone=False)
                 if again.sha256 != ref.sha256:
                     raise BrokenChecksum(
                         f"pages {ref.page_numbers[0]}-{ref.page_numbers[-1]} no longer encode to the same features "
@@ -260,23 +268,19 @@ class ChunkSteps:
             chunk, refs, key = self._decoded[earlier[index].chunk_number]
             self._restore_features(refs)
             previous = earlier[index - 1].state if index else None
-            parameters = {"chunk": chunk, "features": refs, "previous": previous, "root": self._root, "name": key}
-            again = _call("decode", self._config, False, isolated=earlier[index].isolated, **parameters)
+            request = DecodeRequest(
+                key, self.reading, chunk, self._root, refs, previous, isolated=earlier[index].isolated
+            )
+            again = _call(request, self._config, alone=False)
             if again.state.sha256 != earlier[index].state.sha256:
                 raise BrokenChecksum(
                     f"pages {chunk.page_numbers[0]}-{chunk.page_numbers[-1]} no longer decode to the same state; "
                     "run again with --fresh"
                 )
 
-    def _encode_parameters(self, chunk: ChunkRef) -> dict[str, Any]:
-        return {
-            "name": encode_key(self.document, chunk, self.reading.sha256, self.fingerprint),
-            "source": str(self._source),
-            "kind": self.document.kind,
-            "chunk": chunk,
-            "root": self._root,
-            "render_seconds": self._config.render_timeout_seconds,
-        }
+    def _encode_request(self, chunk: ChunkRef) -> EncodeRequest:
+        key = encode_key(self.document, chunk, self.reading.sha256, self.fingerprint)
+        return EncodeRequest(key, self.reading, chunk, self._root, self.scan)
 
     def _name(self, chunk: ChunkRef) -> str:
         return f"{self.document.document_id} pages {chunk.page_numbers[0]}-{chunk.page_numbers[-1]}"

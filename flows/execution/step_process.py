@@ -23,6 +23,7 @@ from typing import Any
 
 from data_contracts.errors import StepLost
 from data_contracts.out_of_memory import memory_bound
+from data_contracts.step_request import StepRequest
 
 STEPS_MODULE = "flows.execution.steps"
 FLAT_MEMORY = {
@@ -65,8 +66,8 @@ class StepProcess:
             if self._child is not None:
                 self._child.end()
 
-    def call(self, step: str, timeout_s: float, **arguments: Any) -> Any:
-        """Return what ``step`` returns; ``timeout_s`` is the longest time without a sign of life from it.
+    def call(self, request: StepRequest, timeout_s: float) -> Any:
+        """Return what the step returns; ``timeout_s`` is the longest time without a sign of life from it.
 
         Raises:
             StepLost: the step gave no sign of life, and its process was ended; or the process died.
@@ -74,7 +75,7 @@ class StepProcess:
         """
         while True:
             try:
-                answer, peak_bytes = self._living_child().run(step, timeout_s, arguments)
+                answer, peak_bytes = self._living_child().run(request, timeout_s)
             except _EndedForAnother:
                 continue
             self.peak_memory_bytes = max(self.peak_memory_bytes, peak_bytes)
@@ -120,9 +121,9 @@ class _Child:
         self.is_lost = False
         threading.Thread(target=self._receive, daemon=True).start()
 
-    def run(self, step: str, timeout_s: float, arguments: dict[str, Any]) -> tuple[Any, int]:
+    def run(self, request: StepRequest, timeout_s: float) -> tuple[Any, int]:
         """Return the answer and the child's peak memory [bytes]; see ``StepProcess.call``."""
-        number, inbox = self._begin(step, arguments)
+        number, inbox = self._begin(request)
         page_number: int | None = None
         patience_s = START_TIMEOUT_S
         try:
@@ -137,7 +138,7 @@ class _Child:
                 if kind == "page":
                     (page_number,) = content
                 elif kind == "log":
-                    _log(content[0], str(arguments.get("name", "")).partition("/")[0])
+                    _log(content[0], request.name.partition("/")[0])
                 elif kind == "done":
                     return content[0], content[1]
                 elif kind == "failed":
@@ -150,7 +151,7 @@ class _Child:
             with self._changing:
                 del self._jobs[number]
 
-    def _begin(self, step: str, arguments: dict[str, Any]) -> tuple[int, queue.SimpleQueue[tuple[Any, ...]]]:
+    def _begin(self, request: StepRequest) -> tuple[int, queue.SimpleQueue[tuple[Any, ...]]]:
         inbox: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         with self._changing:
             if self.is_lost:
@@ -158,7 +159,7 @@ class _Child:
             number = next(self._numbers)
             self._jobs[number] = inbox
             with suppress(OSError):  # lost just now; the receiver says so to every job
-                self._connection.send((number, step, arguments))
+                self._connection.send((number, request))
         return number, inbox
 
     def _receive(self) -> None:

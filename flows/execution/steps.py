@@ -12,17 +12,26 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from logging.handlers import QueueHandler
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from data_contracts.config import ReadingConfig
-from data_contracts.document import ChunkRef, FeaturesRef, StateRef
+from data_contracts.config import ReadingConfig, RenderConfig
+from data_contracts.document import FeaturesRef
 from data_contracts.errors import DecodeFailed, TomeflowError
+from data_contracts.result import ChunkCheckpoint
+from data_contracts.step_request import (
+    DecodeRequest,
+    EncodeAgainRequest,
+    EncodeRequest,
+    FingerprintRequest,
+    StepRequest,
+)
 from flows.execution.rendering import BoundedPages
 from models.process_memory import give_back_free_memory, process_peak_bytes
 from models.sr_swa.pages import PageImage
@@ -57,34 +66,61 @@ class Job:
         self._send((self.number, "page", page_number))
 
 
-def fingerprint_step(job: Job, reading: ReadingConfig) -> str:
+class _RenderedPages:
+    """The pages of a scan, each rendered as is asked for; a context manager."""
+
+    def __init__(self, job: Job, request: EncodeAgainRequest) -> None:
+        self._job = job
+        self._request = request
+        self._sources: dict[RenderConfig, BoundedPages] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def render(self, page_number: int) -> PageImage:
+        """Return the page, having said that it is in work now."""
+        self._job.begin_page(page_number)
+        pages = self._source(page_number)
+        image = pages.render(page_number)
+        self._job.renderer_peak_bytes = max(self._job.renderer_peak_bytes, pages.peak_memory_bytes)
+        return image
+
+    def look_closer(self, seen: PageImage) -> PageImage | None:
+        """Return the page of ``seen`` finer, as ``BoundedPages`` does."""
+        return self._source(seen.page_number).look_closer(seen)
+
+    def _source(self, page_number: int) -> BoundedPages:
+        config = self._request.renders.get(page_number, self._request.reading.render)
+        if config not in self._sources:
+            self._sources[config] = self._open.enter_context(_bounded(self._request, config))
+        return self._sources[config]
+
+
+def _bounded(request: EncodeRequest, config: RenderConfig) -> BoundedPages:
+    scan = request.scan
+    return BoundedPages(Path(scan.path), scan.kind, config, scan.render_seconds)
+
+
+def fingerprint_step(job: Job, request: FingerprintRequest) -> str:
     """Return what tells this model from others."""
     del job
-    return shared_model(reading).fingerprint
+    return shared_model(request.reading).fingerprint
 
 
-def encode_step(
-    job: Job,
-    source: str,
-    kind: str,
-    chunk: ChunkRef,
-    reading: ReadingConfig,
-    root: str,
-    name: str,
-    isolated: Mapping[int, str],
-    load_ahead: bool,
-    render_seconds: float,
-) -> FeaturesRef:
-    """Render and encode the pages of ``chunk``; those ``isolated`` fail with the reason given.
+def encode_step(job: Job, request: EncodeRequest) -> FeaturesRef:
+    """Render and encode the pages of a chunk.
 
-    A page that takes more than ``render_seconds`` of processor time to render has failed.
-
-    Without ``load_ahead`` one page is in work at a time, so that a crash has one culprit.
+    A page that takes more than its seconds of processor time to render has failed.
     """
-    model = shared_model(reading)
-    coming = [number for number in chunk.page_numbers if load_ahead and number not in isolated]
-    bounded = BoundedPages(Path(source), kind, reading.render, render_seconds)
-    with bounded as pages, LoadingAhead(pages.render, coming) as loading:
+    model = shared_model(request.reading)
+    coming = [n for n in request.chunk.page_numbers if request.load_ahead and n not in request.isolated]
+    with _bounded(request, request.reading.render) as pages, LoadingAhead(pages.render, coming) as loading:
 
         def render(page_number: int) -> PageImage:
             job.begin_page(page_number)
@@ -92,28 +128,26 @@ def encode_step(
             job.renderer_peak_bytes = pages.peak_memory_bytes
             return image
 
-        return encode.encode_chunk(render, chunk.page_numbers, model, root, name, isolated, pages.look_closer)
+        return encode.encode_chunk(request, render, model, pages.look_closer)
 
 
-def decode_step(
-    job: Job,
-    chunk: ChunkRef,
-    features: Sequence[FeaturesRef],
-    reading: ReadingConfig,
-    previous: StateRef | None,
-    root: str,
-    name: str,
-    isolated: Mapping[int, str],
-) -> Any:
-    """Decode ``chunk`` from the state ``previous``; the pages ``isolated`` fail with the reason given."""
-    model = shared_model(reading)
-    return decode.decode_chunk(chunk, features, model, reading, previous, root, name, isolated, job.begin_page)
+def encode_again_step(job: Job, request: EncodeAgainRequest) -> FeaturesRef:
+    """Render and encode single pages, each as it is asked for; bounded as ``encode_step``."""
+    model = shared_model(request.reading)
+    with _RenderedPages(job, request) as pages:
+        return encode.encode_chunk_again(request, pages.render, model, pages.look_closer)
 
 
-STEPS: dict[str, Callable[..., Any]] = {
-    "fingerprint": fingerprint_step,
-    "encode": encode_step,
-    "decode": decode_step,
+def decode_step(job: Job, request: DecodeRequest) -> ChunkCheckpoint:
+    """Decode the pages of a chunk."""
+    return decode.decode_chunk(request, shared_model(request.reading), job.begin_page)
+
+
+STEPS: dict[type[StepRequest], Callable[..., Any]] = {
+    FingerprintRequest: fingerprint_step,
+    EncodeRequest: encode_step,
+    EncodeAgainRequest: encode_again_step,
+    DecodeRequest: decode_step,
 }
 
 _CURRENT: ContextVar[Job] = ContextVar("job")
@@ -147,8 +181,8 @@ def serve(descriptor: int) -> None:
 
     with _end_with_socket():
         while True:
-            number, step, arguments = connection.recv()
-            threading.Thread(target=_run, args=(Job(number, send), send, step, arguments), daemon=True).start()
+            number, request = connection.recv()
+            threading.Thread(target=_run, args=(Job(number, send), send, request), daemon=True).start()
 
 
 @contextmanager
@@ -159,12 +193,12 @@ def _end_with_socket() -> Iterator[None]:
         os._exit(0)
 
 
-def _run(job: Job, send: Callable[[tuple[Any, ...]], None], step: str, arguments: Mapping[str, Any]) -> None:
+def _run(job: Job, send: Callable[[tuple[Any, ...]], None], request: StepRequest) -> None:
     _CURRENT.set(job)
     with _end_with_socket():
         send((job.number, "begun"))
         try:
-            answer = STEPS[step](job, **arguments)
+            answer = STEPS[type(request)](job, request)
         except Exception as error:
             send((job.number, "failed", _portable(error, job)))
         else:

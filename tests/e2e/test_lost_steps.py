@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.failures.processes import children_of, until
+from support.scripted_backfill import backfilled
 from support.scripted_run import TIMEOUT_S, executions, start
 from support.sources import drawn_pdf
 
@@ -76,6 +77,36 @@ def test_a_page_that_hangs_dies_or_breaks_the_model_is_failed_and_the_rest_is_re
     assert "SIGSEGV" in failed[7]
     assert failed[5] == "ZeroDivisionError: scripted at decode 5"
     assert {page.status for number, page in pages.items() if number not in failed} == {"text"}
+
+
+@pytest.mark.slow
+def test_a_page_read_again_that_hangs_or_dies_again_is_failed_and_the_others_are_read(
+    source: Path, prefect_url: str, tmp_path: Path
+) -> None:
+    calm, output = tmp_path / "calm", tmp_path / "out"
+    calm.mkdir()
+    undisturbed, _, _ = digitized(source, calm, prefect_url)
+    lost = {f"encode {number}": ["fail", 99] for number in (2, 5, 7)}
+    (tmp_path / "script.json").write_text(json.dumps(lost))
+    before, _, _ = digitized(source, tmp_path, prefect_url, chunk_retries=0, step_timeout_seconds=STEP_TIMEOUT_S)
+    assert {number for number, page in before.items() if page.status == "failed"} == {2, 5, 7}
+
+    (tmp_path / "executions.txt").unlink()
+    (tmp_path / "script.json").write_text(json.dumps({"decode 5": ["hang", 99], "encode 7": ["die", 99]}))
+    document, imported = backfilled(output, tmp_path, prefect_url)
+    assert imported == [], "pages are read in a child process, which alone holds the model"
+    assert document["statuses"] == {"2": "text", "5": "failed", "7": "failed"}
+    assert f"page 5: no sign of life for {STEP_TIMEOUT_S} s" in document["error"]
+    assert "page 7: the process that read ended by itself (SIGSEGV)" in document["error"]
+    (published,) = output.glob("[!.]*/pages.jsonl")
+    after = {page.page_number: page for page in read_pages(published)}
+    assert after[2].lines == undisturbed[2].lines, "in the memory that it would have had"
+    assert [after[n] == before[n] for n in (5, 7)] == [True, True], "what failed again keeps the reading that it had"
+    assert not list((output / ".tomeflow").rglob("*again-*")), "what was needed on the way is dropped"
+
+    (tmp_path / "script.json").write_text("{}")
+    alone, imported = backfilled(output, tmp_path, prefect_url, pages="7", overrides={"sr_swa.window_pages": 2})
+    assert (alone["statuses"], imported) == ({"7": "text"}, [])
 
 
 def test_a_step_process_ends_with_the_run_that_started_it(source: Path, prefect_url: str, tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ import pytest
 from support.fakes import ScriptedModel, scripted_pages
 
 from data_contracts.config import ReadingConfig, SrSwaConfig
-from data_contracts.document import FeaturesRef, StateRef
+from data_contracts.document import ChunkRef, FeaturesRef, StateRef
 from data_contracts.errors import BrokenChecksum, WrongModel
 from data_contracts.result import ChunkCheckpoint, ChunkResult, PageResult, PageStatus
+from data_contracts.step_request import DecodeRequest
 from models.features import features_bytes
 from tasks import storage
 from tasks.decode import decode_chunk
@@ -28,14 +29,20 @@ def store_features(work: Path, numbers: tuple[int, ...]) -> FeaturesRef:
     return FeaturesRef(uri=uri, sha256=storage.sha256_bytes(data), size_bytes=len(data), page_numbers=numbers)
 
 
+def request(
+    work: Path, chunk: ChunkRef, features: list[FeaturesRef], previous: StateRef | None, reading: ReadingConfig
+) -> DecodeRequest:
+    name = f"doc/{chunk.chunk_number}"
+    return DecodeRequest(name, reading, chunk, str(work), tuple(features), previous)
+
+
 def decode_all(work: Path, chunk_pages: int, reading: ReadingConfig) -> list[ChunkCheckpoint]:
     chunks = plan_chunks(range(1, PAGES + 1), chunk_pages)
     features = [store_features(work, chunk.page_numbers) for chunk in chunks]
     done: list[ChunkCheckpoint] = []
     for index, chunk in enumerate(chunks):
         previous = done[-1].state if done else None
-        name = f"doc/{index}"
-        done.append(decode_chunk(chunk, features[index:], ScriptedModel(), reading, previous, str(work), name))
+        done.append(decode_chunk(request(work, chunk, features[index:], previous, reading), ScriptedModel()))
     return done
 
 
@@ -67,7 +74,7 @@ def test_a_damaged_state_is_refused(damage: str, tmp_path: Path) -> None:
     chunk = plan_chunks(range(1, 2), 1)[0]
     features = [store_features(tmp_path, (1,))]
     with pytest.raises(BrokenChecksum):
-        decode_chunk(chunk, features, ScriptedModel(), reading, first.state, str(tmp_path), "doc/next")
+        decode_chunk(request(tmp_path, chunk, features, first.state, reading), ScriptedModel())
 
 
 def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
@@ -76,11 +83,11 @@ def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
     chunk, features = plan_chunks(range(1, 2), 1)[0], [store_features(tmp_path, (1,))]
     other = ScriptedModel(fingerprint="another")
     with pytest.raises(WrongModel, match="another"):
-        decode_chunk(chunk, features, other, reading, first.state, str(tmp_path), "doc/next")
+        decode_chunk(request(tmp_path, chunk, features, first.state, reading), other)
 
 
 def test_a_missing_state_is_refused(tmp_path: Path) -> None:
     gone = StateRef(uri="states/gone", sha256="0" * 64, size_bytes=1, next_page_number=2)
     chunk, features = plan_chunks(range(1, 2), 1)[0], [store_features(tmp_path, (1,))]
     with pytest.raises(BrokenChecksum, match="gone"):
-        decode_chunk(chunk, features, ScriptedModel(), ReadingConfig(), gone, str(tmp_path), "doc/next")
+        decode_chunk(request(tmp_path, chunk, features, gone, ReadingConfig()), ScriptedModel())

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 from support.fakes import ScriptedModel
 
+from data_contracts.config import ReadingConfig, RenderConfig
+from data_contracts.document import ChunkRef
 from data_contracts.errors import RenderFailed
-from data_contracts.result import BlankReason
+from data_contracts.result import BlankReason, PageResult, PageStatus
+from data_contracts.step_request import EncodeAgainRequest, EncodeRequest, Scan
 from models.features import read_features
 from models.sr_swa.pages import EncodedPage, FailedPage, PageImage
-from tasks.encode import encode_chunk, encode_pages
+from tasks.encode import encode_chunk, encode_chunk_again, encode_pages
 
 
 def render(page_number: int) -> PageImage:
@@ -24,8 +29,13 @@ def render(page_number: int) -> PageImage:
     return PageImage(page_number, np.zeros((8, 6, 3), np.uint8), 72.0)
 
 
+def request(work: Path, *page_numbers: int) -> EncodeRequest:
+    chunk = ChunkRef(chunk_number=1, page_numbers=page_numbers)
+    return EncodeRequest("doc/chunk", ReadingConfig(), chunk, str(work), Scan("scan.pdf", "pdf", 60))
+
+
 def test_a_bad_page_keeps_its_place_and_costs_no_other(tmp_path: Path) -> None:
-    ref = encode_chunk(render, (1, 2, 3, 4), ScriptedModel(), str(tmp_path), "doc/chunk")
+    ref = encode_chunk(request(tmp_path, 1, 2, 3, 4), render, ScriptedModel())
     pages = list(read_features((tmp_path / ref.uri).read_bytes()))
     assert [page.page_number for page in pages] == [1, 2, 3, 4] == list(ref.page_numbers)
     assert [type(page) for page in pages] == [EncodedPage, FailedPage, FailedPage, EncodedPage]
@@ -34,9 +44,63 @@ def test_a_bad_page_keeps_its_place_and_costs_no_other(tmp_path: Path) -> None:
 
 
 def test_encoding_twice_gives_one_file(tmp_path: Path) -> None:
-    first, second = (encode_chunk(render, (1, 4), ScriptedModel(), str(tmp_path), "doc/chunk") for _ in range(2))
+    first, second = (encode_chunk(request(tmp_path, 1, 4), render, ScriptedModel()) for _ in range(2))
     assert first == second
     assert len(list((tmp_path / "features").rglob("*.safetensors"))) == 1
+
+
+def again(
+    work: Path, *page_numbers: int, anew: Sequence[int] = (), isolated: Mapping[int, str] = MappingProxyType({})
+) -> EncodeAgainRequest:
+    """What is asked after pages 1 to 5 were encoded and 2 and 3 failed."""
+    kept = encode_chunk(request(work, 1, 2, 3, 4, 5), render, ScriptedModel())
+    torn = dict.fromkeys(("width_px", "height_px", "dpi"), 7)
+    failed = [PageResult(page_number=n, status=PageStatus.FAILED, error="it was torn", **torn) for n in (2, 3)]
+    return EncodeAgainRequest(
+        "doc/again",
+        ReadingConfig(),
+        ChunkRef(chunk_number=1, page_numbers=page_numbers),
+        str(work),
+        Scan("scan.pdf", "pdf", 60),
+        dict.fromkeys(anew, RenderConfig()),
+        tuple(page for page in failed if page.page_number not in anew),
+        (kept,),
+        isolated=isolated,
+    )
+
+
+def mended(asked: list[int]) -> Callable[[int], PageImage]:
+    """Every page can be rendered now, in another size; ``asked`` notes which ones are."""
+
+    def render_larger(page_number: int) -> PageImage:
+        asked.append(page_number)
+        return PageImage(page_number, np.zeros((80, 60, 3), np.uint8), 720.0)
+
+    return render_larger
+
+
+def test_only_pages_asked_for_are_encoded_anew_and_the_others_are_as_they_were(tmp_path: Path) -> None:
+    asked: list[int] = []
+    ref = encode_chunk_again(again(tmp_path, 1, 2, 3, 4, anew=(2, 4)), mended(asked), ScriptedModel())
+    pages = {page.page_number: page for page in read_features((tmp_path / ref.uri).read_bytes())}
+    assert asked == [2, 4]
+    assert {number: page.dpi for number, page in pages.items()} == {1: 72.0, 2: 720.0, 3: 7.0, 4: 720.0}
+    assert pages[3] == FailedPage(3, "it was torn", 7, 7, 7)
+
+
+def test_pages_whose_features_were_collected_are_encoded_anew(tmp_path: Path) -> None:
+    wanted, asked = again(tmp_path, 1, 2, 4), []
+    (tmp_path / wanted.kept[0].uri).unlink()
+    encode_chunk_again(wanted, mended(asked), ScriptedModel())
+    assert asked == [1, 4], "page 2 had failed and stays so"
+
+
+def test_an_isolated_page_is_not_looked_at_again(tmp_path: Path) -> None:
+    asked: list[int] = []
+    wanted = again(tmp_path, 1, 2, 4, anew=(2, 4), isolated={2: "it hangs"})
+    ref = encode_chunk_again(wanted, mended(asked), ScriptedModel())
+    pages = {page.page_number: page for page in read_features((tmp_path / ref.uri).read_bytes())}
+    assert (asked, pages[2], dict(ref.isolated)) == ([4], FailedPage(2, "it hangs"), {2: "it hangs"})
 
 
 def test_a_page_is_rendered_only_when_it_is_asked_for() -> None:

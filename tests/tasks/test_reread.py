@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from support.fakes import ScriptedModel, scripted_pages
 
 from data_contracts.config import ReadingConfig, SrSwaConfig
-from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef
+from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef, StateRef
 from data_contracts.errors import BrokenChecksum
 from data_contracts.patch import PagePatch
 from data_contracts.result import ChunkCheckpoint, ChunkResult, PageResult, PageStatus
+from data_contracts.step_request import DecodeRequest
 from models.features import features_bytes
 from models.sr_swa.continuous import ContinuousDecoder
-from models.sr_swa.pages import EncodedPage, FailedPage
 from tasks import storage
 from tasks.decode import decode_chunk
 from tasks.patches import PatchStore
 from tasks.plan import plan_chunks
-from tasks.reread import Replay, plan_replays, read_alone, reread
+from tasks.reread import ReadChunk, Replay, plan_replays, reread
 
 PAGES, CHUNK_PAGES = 20, 4
 LOST = (7, 14)
@@ -35,15 +36,28 @@ def reading_of(lookahead: int = 0) -> ReadingConfig:
 def checkpoints_of(work: Path, reading: ReadingConfig) -> list[ChunkCheckpoint]:
     """Read the document with ``LOST`` failed, chunk by chunk."""
     done: list[ChunkCheckpoint] = []
+    read_chunk = reading_chunks(work, reading, lost=LOST)
     for chunk in CHUNKS:
-        pages = list(scripted_pages(PAGES, chunk.page_numbers[0], failed=LOST))
-        data = features_bytes(pages)
-        sha256, uri = storage.sha256_bytes(data), f"features-{chunk.chunk_number}"
-        storage.write_bytes(str(work / uri), data)
-        features = FeaturesRef(uri=uri, sha256=sha256, size_bytes=len(data), page_numbers=chunk.page_numbers)
-        previous = done[-1].state if done else None
-        done.append(decode_chunk(chunk, [features], ScriptedModel(), reading, previous, str(work), uri))
+        to_the_end = tuple(range(chunk.page_numbers[0], PAGES + 1))
+        done.append(read_chunk(chunk, to_the_end, done[-1].state if done else None))
     return done
+
+
+def reading_chunks(
+    work: Path, reading: ReadingConfig, lost: Sequence[int] = (), isolated: Mapping[int, str] = MappingProxyType({})
+) -> ReadChunk:
+    """Return what reads a chunk with the scripted model; pages ``lost`` cannot be rendered, ``isolated`` hang."""
+
+    def read_chunk(chunk: ChunkRef, seen: tuple[int, ...], previous: StateRef | None) -> ChunkCheckpoint:
+        data = features_bytes(scripted_pages(seen[-1], seen[0], failed=lost))
+        sha256, name = storage.sha256_bytes(data), f"chunk-{chunk.chunk_number}-of-{len(seen)}"
+        storage.write_bytes(str(work / name), data)
+        features = FeaturesRef(uri=name, sha256=sha256, size_bytes=len(data), page_numbers=seen)
+        left_out = {number: reason for number, reason in isolated.items() if number in chunk.page_numbers}
+        request = DecodeRequest(name, reading, chunk, str(work), (features,), previous, isolated=left_out)
+        return decode_chunk(request, ScriptedModel())
+
+    return read_chunk
 
 
 def whole_run(reading: ReadingConfig, failed: Sequence[int] = ()) -> dict[int, PageResult]:
@@ -51,19 +65,21 @@ def whole_run(reading: ReadingConfig, failed: Sequence[int] = ()) -> dict[int, P
     return {page.page_number: page for page in decoder.decode(scripted_pages(PAGES, failed=failed))}
 
 
-def encoding(failed: Sequence[int]) -> Callable[[int], EncodedPage | FailedPage]:
-    return {page.page_number: page for page in scripted_pages(PAGES, failed=failed)}.__getitem__
-
-
 def read_again(
-    work: Path, reading: ReadingConfig, is_kept: Callable[[int], bool], lost: Sequence[int] = ()
+    work: Path,
+    reading: ReadingConfig,
+    is_kept: Callable[[int], bool],
+    lost: Sequence[int] = (),
+    isolated: Mapping[int, str] = MappingProxyType({}),
 ) -> dict[int, PageResult]:
     checkpoints = checkpoints_of(work, reading)
-    replays = plan_replays(CHUNKS, LOST, is_kept)
+    read_chunk = reading_chunks(work, reading, lost, isolated)
     return {
         page.page_number: page
-        for replay in replays
-        for page in reread(replay, CHUNKS, checkpoints, LOST, encoding(lost), ScriptedModel(), reading, str(work))
+        for replay in plan_replays(CHUNKS, LOST, is_kept)
+        for again in reread(replay, checkpoints, LOST, reading.sr_swa.lookahead_pages, read_chunk)
+        for page in ChunkResult.model_validate_json((work / again.result_uri).read_bytes()).pages
+        if page.page_number in replay.page_numbers
     }
 
 
@@ -87,12 +103,27 @@ def test_a_page_that_fails_again_fails_again(tmp_path: Path) -> None:
     assert [page.status for page in again.values()] == [PageStatus.FAILED, PageStatus.TEXT]
 
 
+def test_a_page_lost_again_fails_with_the_reason_and_the_others_are_read_without_it(tmp_path: Path) -> None:
+    reading = reading_of()
+    again = read_again(tmp_path, reading, is_kept=lambda index: False, isolated={7: "it hangs"})
+    assert (again[7].status, again[7].error) == (PageStatus.FAILED, "it hangs")
+    assert again[14] == whole_run(reading, failed=[7])[14]
+
+
 def test_memory_that_cannot_be_brought_back_is_refused(tmp_path: Path) -> None:
     reading = reading_of()
     checkpoints = checkpoints_of(tmp_path, reading)
     replay = Replay(0, 3, (14,))
     with pytest.raises(BrokenChecksum, match="pages 5-8 no longer lead"):
-        list(reread(replay, CHUNKS, checkpoints, (14,), encoding(()), ScriptedModel(), reading, str(tmp_path)))
+        list(reread(replay, checkpoints, (14,), 0, reading_chunks(tmp_path, reading)))
+
+
+def test_a_page_lost_on_the_way_is_named_as_what_stands_in_the_way(tmp_path: Path) -> None:
+    reading = reading_of()
+    checkpoints = checkpoints_of(tmp_path, reading)
+    read_chunk = reading_chunks(tmp_path, reading, LOST, {13: "it hangs. Run again."})
+    with pytest.raises(BrokenChecksum, match=r"page 13 .*: it hangs\. Run again\. Name it as well"):
+        list(reread(Replay(3, 3, (14,)), checkpoints, (14,), 0, read_chunk))
 
 
 @pytest.mark.parametrize(
@@ -114,11 +145,13 @@ def test_replays_begin_at_the_nearest_kept_state_and_go_on_where_none_is_nearer(
     assert [(replay.first_chunk, replay.last_chunk, replay.page_numbers) for replay in replays] == expected
 
 
-def test_a_page_read_alone_knows_no_other() -> None:
+def test_a_page_read_alone_knows_no_other(tmp_path: Path) -> None:
     reading = reading_of()
-    assert read_alone(encoding(())(7), ScriptedModel(), reading) != whole_run(reading)[7]
-    (only,) = ContinuousDecoder(ScriptedModel(), reading.sr_swa).decode([encoding(())(7)])
-    assert read_alone(encoding(())(7), ScriptedModel(), reading) == only
+    alone = reading_chunks(tmp_path, reading)(ChunkRef(chunk_number=1, page_numbers=(7,)), (7,), None)
+    (page,) = ChunkResult.model_validate_json((tmp_path / alone.result_uri).read_bytes()).pages
+    assert page != whole_run(reading)[7]
+    (only,) = ContinuousDecoder(ScriptedModel(), reading.sr_swa).decode(scripted_pages(7, 7))
+    assert page == only
 
 
 def patch(page: PageResult, memory: str | None, *, remembered: bool = True) -> PagePatch:
