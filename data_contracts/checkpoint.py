@@ -12,7 +12,7 @@ SCHEMA_VERSION = 1
 
 
 def encode_key(document: DocumentRef, chunk: ChunkRef, config_sha256: str, model_fingerprint: str) -> str:
-    """Return the key of a chunk's features: they depend on the pages and on what looks at them."""
+    """Return the key of a chunk's features: they depend on the pages and on what encodes them."""
     return _key("encode", document, chunk, config_sha256, model_fingerprint)
 
 

@@ -33,7 +33,7 @@ def memory_bound() -> str:
 
 
 def is_out_of_memory(error: object) -> bool:
-    """Return whether an error, or what a process said last, tells of memory that ran out."""
+    """Return whether an error, or what a process said last, reports memory that ran out."""
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
     said = f"{type(error).__name__}: {error}".lower()

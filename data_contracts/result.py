@@ -66,7 +66,7 @@ class Line(FrozenRecord):
     words: tuple[Word, ...]
     direction: Literal["horizontal", "vertical"] = "horizontal"
     joiner: Literal["", " "] = " "
-    read_by: str = Field("ctc", description="which part decided: ctc draft, decoder, or a rule")
+    read_by: str = Field("ctc", description="which part decided: ctc hypothesis, decoder, or a rule")
     helped_by_pages: tuple[int, ...] = Field((), description="earlier pages on which a word stood that was mended here")
 
 

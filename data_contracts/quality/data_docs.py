@@ -1,4 +1,4 @@
-"""Great Expectations' own HTML about a document, for who wants to look at every expectation with its counts.
+"""Great Expectations' own HTML about a document, for who wants to see every expectation with its counts.
 
 The pages take their styles from the web, so offline they are plain; the report (``tomeflow report``) needs nothing.
 """

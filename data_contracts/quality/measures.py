@@ -157,7 +157,7 @@ def find_near_duplicates(pages: Iterable[tuple[int, str]]) -> list[tuple[int, in
 def reads_alike(first: str, second: str) -> bool:
     """Return whether two texts are those of one page, scanned or read twice; short texts never are.
 
-    Asked of pages that other evidence makes suspicious: it tells copies with many reading errors too.
+    Asked of pages that other evidence makes suspicious: it recognises copies with many reading errors too.
     """
     keys = [_line_key(text) for text in (first, second)]
     if min(map(len, keys)) < TWIN_CHARACTERS:

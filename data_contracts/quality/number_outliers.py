@@ -4,7 +4,7 @@
   that names the number expected. Only pages that bear each other's expected numbers prove more: they changed places,
   critical.
 * They leave no room and another page bears the same number (6, 7, 7, 8): doubled and critical if the two pages also
-  read alike; a warning if they do not, or say too little to tell. A copy in the place of a lost page (6, 7, 7, 9) is
+  read alike; a warning if they do not, or say too little to decide. A copy in the place of a lost page (6, 7, 7, 9) is
   found by what it says (``measures.find_near_duplicates``), not by its number.
 * They leave no room, and pages are missing where the number belongs: the page was moved, critical.
 * They leave no room, and nothing is missing where it belongs: the number of a plate or a figure, a warning.
@@ -66,7 +66,7 @@ def find_outliers(run: Run, pages: Sequence[NumberedPage]) -> list[Outlier]:
 
 
 def likeliest(page: NumberedPage, style: Style) -> tuple[PrintedNumber, ...]:
-    """Return the candidates of this style that look most like the page's number."""
+    """Return the candidates of this style that resemble the page's number most."""
     same = [candidate for candidate in page.candidates if candidate.style == style]
     return tuple(candidate for candidate in same if candidate.weight == same[0].weight)
 

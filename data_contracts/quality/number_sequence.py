@@ -24,7 +24,7 @@ IRREGULAR_STEP_COST = 0.35
 
 NEW_STYLE_COST = LEAP_COST = 1.5
 RESTART_COST = 2.5
-"""Two pages in disorder must not look like a new book: only a run of three and more pays for its beginning."""
+"""Two pages in disorder must not pass for a new book: only a run of three and more pays for its beginning."""
 
 BLOCK_PAGES = 3
 LOOKBACK_CANDIDATES = 48

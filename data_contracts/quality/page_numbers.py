@@ -1,7 +1,7 @@
 """Printed page numbers as they stand in the head or foot of a page: arabic, Roman or Chinese, bare or bracketed.
 
-One page gives candidates, not a number: a signature mark, a year or a misread line may look like one. Which of
-them is the page's number only the neighbours can tell; ``number_sequence`` asks them. Knows nothing of pixels.
+One page gives candidates, not a number: a signature mark, a year or a misread line may resemble one. Which of
+them is the page's number only the neighbours decide; ``number_sequence`` asks them. Knows nothing of pixels.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TENS_IN_ONE = str.maketrans({"廿": "二十", "卅": "三十"})
 
 
 class PrintedNumber(BaseModel):
-    """A printed number that may be its page's. ``weight`` says how much it looks like one (0 to 1)."""
+    """A printed number that may be its page's. ``weight`` says how much it resembles one (0 to 1)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

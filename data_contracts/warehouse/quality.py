@@ -104,7 +104,7 @@ def _evaluation_row(key: Mapping[str, str], run_id: str, evaluation: Evaluation)
 
 
 def low_confidence_rows(page: PageResult, below: float) -> Iterator[dict[str, Any]]:
-    """Yield the lines of ``page`` that a person should look at, without the document's key."""
+    """Yield the lines of ``page`` that a person should check, without the document's key."""
     for line_number, line in enumerate(page.lines, start=1):
         if line.confidence < below:
             yield {

@@ -1,8 +1,8 @@
 """Three ways in which a good scan becomes a bad one, frozen in ``degradations.json`` and applied to whole pages.
 
 A and B lose resolution and drown in noise, as microfilm and bad photocopies do; C is made one-bit at a threshold at
-which letters fill. The settings were tuned once, until the CTC draft of the embedded model erred on 4 to 12 % of the
-characters of each, and do not move since. Knows nothing of text or readers.
+which letters fill. The settings were tuned once, until the CTC hypothesis of the embedded model erred on 4 to 12 % of
+the characters of each, and do not move since. Knows nothing of text or readers.
 """
 
 from __future__ import annotations

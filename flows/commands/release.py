@@ -1,6 +1,6 @@
 """``tomeflow release``: a person overrules the gate, by name, with a reason, for good.
 
-The readings do not change. When nothing keeps the document back any more, its outputs go from the quarantine to
+The readings do not change. When nothing quarantines the document any more, its outputs go from the quarantine to
 the published_folder; the release also counts in every later run of the same document with the same configuration.
 """
 
@@ -72,7 +72,7 @@ def _quarantined(verdict: Verdict, pages: str) -> Sequence[int]:
 
 
 def _publish_what_may(output: str, work: Path, verdict: Verdict) -> None:
-    """Move the document to the output folder if nothing keeps it back; a published one gets its manifest anew."""
+    """Move the document to the output folder if nothing quarantines it; a published one gets its manifest rewritten."""
     kept, published_folder = quarantine_folder(work, verdict.document_id), storage.join(output, verdict.document_id)
     fields = {"gate": verdict_fields(verdict)}
     if not verdict.is_publishable:

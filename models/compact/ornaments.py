@@ -19,7 +19,7 @@ from models.compact.words.words import is_ideographic
 from models.sr_swa.pages import EncodedLine
 
 SURE_CONFIDENCE = 0.9
-"""Mean posterior from which a line tells the script of its page."""
+"""Mean posterior from which a line decides the script of its page."""
 UNSURE_CONFIDENCE = 0.8
 """Mean posterior under which a line may be an ornament: bands of flowers and crosses read at 0.46 to 0.79."""
 DOUBTFUL_CONFIDENCE = 0.6
@@ -45,7 +45,7 @@ TALL_RATIO = 2.0
 
 @dataclass(frozen=True)
 class _Page:
-    """What the sure lines of a page tell of it."""
+    """What the sure lines of a page say of it."""
 
     has_sure_lines: bool
     has_chinese: bool

@@ -1,7 +1,7 @@
 """The compact model: PP-OCRv6 behind the ``OcrModel`` protocol, on the CPU.
 
-``encode_visual`` sees: which way up, where the lines are and in what order, what they look like. ``decode`` writes what
-the CTC head drafted, after the decoder has verified it letter by letter (``verify.py``) and after a lexicon rescoring
+``encode_visual`` encodes: which way up, where the lines are and in what order, their frames. ``decode`` writes what
+the CTC head writes, after the decoder has verified it letter by letter (``verify.py``) and after a lexicon rescoring
 at the words that are still unsure (``rescoring.py``).
 """
 
@@ -167,7 +167,7 @@ class CompactModel:
         )
 
     def remember(self, page: EncodedPage, context: AttentionContext) -> None:
-        """Count the high-confidence words of ``page``, as drafted, for the pages after it."""
+        """Count the high-confidence words of ``page``, as the hypothesis has them, for the pages after it."""
         if self._lexicon_rescoring:
             self._lexicon_rescoring.count_page(page.lines, context)
 

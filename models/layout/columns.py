@@ -89,7 +89,7 @@ def _corridors(frame: Frame, members: Members) -> list[_Corridor]:
 def _follow(frame: Frame, members: Members, place: int, left: float, right: float) -> _Corridor:
     """Widen the corridor ``left``..``right`` from ``members[place]`` towards the head and the foot of the page.
 
-    A single line across it is passed if it looks like lines of two columns joined by mistake and the corridor goes
+    A single line across it is passed if it resembles lines of two columns joined by mistake and the corridor goes
     on behind it; a head ends it before its whole row.
     """
     ends = [place, place]

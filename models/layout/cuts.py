@@ -15,8 +15,8 @@ def reading_order(quads: Sequence[Quad], directions: Sequence[Direction], width_
     """Return the indices of ``quads`` in the order in which a reader would read them.
 
     ``quads`` are corners in page pixels (top left, top right, bottom right, bottom left) of an upright page. The
-    direction of most of the text rules the page. ``width_px`` and ``height_px`` tell a spread of two pages, whose
-    heads belong to one page each, from a page with heads over its columns.
+    direction of most of the text rules the page. ``width_px`` and ``height_px`` distinguish a spread of two pages,
+    whose heads belong to one page each, from a page with heads over its columns.
     """
     if not quads:
         return []

@@ -4,7 +4,7 @@ A key at position m is its head dimensions, taken as pairs (i, i + head_dim / 2)
 m * theta ** (-2 i / head_dim) (RoFormer, arXiv 2104.09864). Only the difference of two positions reaches a score.
 
 Rotations are not chained here: in bfloat16 seventy-two of them move a key by 1.6 %, one by 0.2 %. A window key is
-rotated once, by its offset within its page; where the page stands is told to the query (``bands.py``). A reference
+rotated once, by its offset within its page; where the page stands is applied to the query (``bands.py``). A reference
 is kept un-rotated and rotated once per fetch. Other conventions (interleaved pairs, scaled angles) come as the
 model's own code (``RopeCode``): a half-split rotation there is silently wrong.
 """

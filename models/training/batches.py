@@ -25,7 +25,7 @@ OWN_HYPOTHESIS_RATE = 0.5
 SLIP_RATE = 0.02
 """Share of prefix characters that give way to the second best class at their frame."""
 NO_MEMORY_RATE, OTHER_MEMORY_RATE = 0.3, 0.2
-"""Documents read without memory, and with another document's: names that look alike must not be copied."""
+"""Documents read without memory, and with another document's: similar names must not be copied."""
 FRAME_NOISE = 0.05
 """Standard deviation of the noise on frames, whose features are about 1."""
 PADDING = -1

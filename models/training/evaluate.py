@@ -35,7 +35,7 @@ MARGINS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 END_MARGINS = (1.0, 3.0, 5.0)
 SURE_ABOVE = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 CARE = {"sure_digit": (0.4, 0.5, 0.7, 0.9), "sure_mark": (0.5, 0.7, 0.9, 0.97), "pay": (0.0, 0.1, 0.25, 0.5)}
-"""What keeps figures and marks as drafted; the values tried, in this order."""
+"""What keeps figures and marks as the hypothesis has them; the values tried, in this order."""
 
 
 @dataclass

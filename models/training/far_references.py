@@ -88,7 +88,7 @@ class Truth:
 
 
 def selectors(truth: Truth, far: set[str], count: Counter[str]) -> dict[str, Selector]:
-    """Return how each arm chooses; ``count`` is told how often the word asked for is ``far``, held, and fetched."""
+    """Return how each arm chooses; ``count`` counts how often the word asked for is ``far``, held, and fetched."""
     last: list[Any] = []
 
     def shuffled(store: SparseReferenceStore, query: Any, top_k: int) -> Sequence[Reference]:

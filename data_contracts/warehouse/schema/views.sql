@@ -1,4 +1,4 @@
--- Ready views, made anew whenever the warehouse or its export is opened. Weeks begin on Monday; a ratio over nothing is
+-- Ready views, rebuilt whenever the warehouse or its export is opened. Weeks begin on Monday; a ratio over nothing is
 -- null. Every view can be filtered or grouped further by document_id, week, model_fingerprint and config_sha256.
 CREATE OR REPLACE VIEW measured_pages AS
 SELECT

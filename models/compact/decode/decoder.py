@@ -1,7 +1,7 @@
 """The compact reader: writes a line character by character from the recogniser's frames, with words of earlier pages.
 
 Four parts, each a class: ``FrozenHead`` (PP-OCRv6's own character head, taken from the installed package),
-``WordMemory`` (words of earlier pages, found by how they look), ``ReaderLayer``, and ``CompactDecoder`` around them.
+``WordMemory`` (words of earlier pages, found by their pictures), ``ReaderLayer``, and ``CompactDecoder`` around them.
 Knows nothing of hypotheses to be verified, pages or files other than its weights.
 """
 
@@ -32,7 +32,7 @@ DISTANCE_CAP = 8
 END_LOGIT = 18.0
 """What an untrained decoder gives to the end where the hypothesis ends, and takes elsewhere: above any character."""
 OUT_OF_SIGHT = 1e9
-"""Distance of a frame that is padding: no slope lets a step look so far."""
+"""Distance of a frame that is padding: no slope lets a step attend so far."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +122,9 @@ class ReaderLayer(nn.Module):
     ) -> torch.Tensor:
         """Return ``text`` [lines, steps, width] after one layer.
 
-        ``seen`` as ``encode`` gives it; ``causal`` [lines, 1, steps, slots] is True where a step may look; ``distance``
-        [lines, steps, frames] characters from where a step expects to be. ``extend`` puts the keys and values of the
-        steps behind those written earlier.
+        ``seen`` as ``encode`` gives it; ``causal`` [lines, 1, steps, slots] is True where a step may attend;
+        ``distance`` [lines, steps, frames] characters from where a step expects to be. ``extend`` puts the keys and
+        values of the steps behind those written earlier.
         """
         query, key, value = (self._split(part) for part in self.own(self.norms[0](text)).chunk(3, dim=-1))
         found = F.scaled_dot_product_attention(query, *extend(key, value), attn_mask=causal)

@@ -32,7 +32,7 @@ from models.sr_swa.pages import EncodedLine
 
 Why = Literal["sure", "verified", "no text", "unreadable", "too many passes", "other script", "no hypothesis"]
 """Why a line reads as it does: the hypothesis was sure; decoder and margin decided; the decoder saw no text; it was
-kept because the line is hardly legible, because it did not settle, or because of its script; nothing was drafted."""
+kept because the line is hardly legible, because it did not settle, or because of its script; no hypothesis."""
 
 BATCH_LINES = 16
 """Lines of like width that are decoded together: wider batches gain nothing on a CPU."""
@@ -200,7 +200,7 @@ class Verifier:
                     break
 
     def _settle(self, writing: _Writing, logs: npt.NDArray[np.float32], best: int, frame: int) -> bool:
-        """Decide one character, given log-probabilities [classes]; tell whether the suggested ones behind it stand."""
+        """Decide one character, given log-probabilities [classes]; return whether suggested ones behind it stand."""
         place = writing.settled
         suggested = writing.text[place] if place < len(writing.text) else END_CLASS
         chosen = self._choose(writing, logs, best, suggested, frame)

@@ -47,7 +47,7 @@ class WordTokens:
 class WordMemory(nn.Module):
     """Attention from the words of a hypothesis to words of earlier pages, by their pictures; null key included.
 
-    A word is looked up before its first letter is written, so that no written letter can mislead the look-up. What
+    A word is searched for before its first letter is written, so that no written letter can mislead the search. What
     comes back is laid on the word's frames: the found words' letters at the frame's place from the word's start and
     from its end, and a value. A learnt gate, closed at first, decides how much of it is seen.
     """

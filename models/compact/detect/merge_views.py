@@ -1,4 +1,4 @@
-"""One set of lines from two looks at a page: all of it at once, and larger in tiles.
+"""One set of lines from two views of a page: all of it at once, and larger in tiles.
 
 Knows no pixels. Large type is seen best at once, small type in tiles. Where both have a line, the tiles' is taken if
 it is the thinner one: at once, several small lines run together to a block.

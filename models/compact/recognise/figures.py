@@ -1,8 +1,8 @@
 """Which letters of a line are figures: an old-style nought is no round o, a one no small l and no capital I.
 
 Old founts cast the nought as a round ``o`` and the one as a small ``I``; typewriters have no other one than the ``l``.
-In the picture these are letters; that all else in their word is figures tells what they are. At the ends of a word an l
-or an I may be one for all that (10l are pounds), so there the picture must allow the figure, or so many figures stand
+In the picture these are letters; that all else in their word is figures decides what they are. At the ends of a word an
+l or an I may be one for all that (10l are pounds), so there the picture must allow the figure, or so many figures stand
 beside it that it can be nothing else. Words, Roman numerals and codes that begin with other letters stay.
 """
 

@@ -1,9 +1,9 @@
-"""The long s, which print before about 1800 has inside words and which looks like an f.
+"""The long s, which print before about 1800 has inside words and which resembles an f.
 
-The recogniser writes ``f`` for many of them. Which of the two letters stands between given neighbours, spelling tells:
-a table of German, English and French letter contexts (``long_s.json``, made by ``training/long_s.py``) gives the odds.
-A page is corrected only if its own letters show that it has the long s: some f that cannot be one, and few round s
-where a long one would stand. The last letter of a word never is one.
+The recogniser writes ``f`` for many of them. Which of the two letters stands between given neighbours, spelling
+decides: a table of German, English and French letter contexts (``long_s.json``, made by ``training/long_s.py``) gives the
+odds. A page is corrected only if its own letters show that it has the long s: some f that cannot be one, and few
+round s where a long one would stand. The last letter of a word never is one.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 def long_s_places(texts: Sequence[str], shapes: Sequence[str] | None = None) -> list[list[int]]:
     """Return for each line of a page the places of the ``f`` that are a long s.
 
-    ``shapes``: the lines as the eyes saw them, where some of ``texts`` were corrected since: an s that was one of their
-    f is no round s.
+    ``shapes``: the lines as the recogniser read them, where some of ``texts`` were corrected since: an s that was
+    one of their f is no round s.
     """
     odds = [list(_f_odds(text)) for text in texts]
     of_page = [value for line in odds for _, value in line]

@@ -21,7 +21,7 @@ MIRROR_MARGIN = 0.15
 FEWEST_CHARACTERS = 8
 """Shorter readings gain and lose as much by chance."""
 MOST_RATIO = 0.5
-"""If more of the doubtful lines than this are mirrored, the rest of them are too faint to tell, and go as well."""
+"""If more of the doubtful lines than this are mirrored, the rest of them are too faint to decide, and go as well."""
 UNSURE_CONFIDENCE = 0.92
 """Lines between the two are looked at in the mirror, all of them beside a mirrored one, else a sample."""
 SAMPLE_LINES = 4

@@ -1,7 +1,7 @@
-"""What the shapes of a line do not tell: a long s is no f, an old-style nought a figure, a thin space no space.
+"""What the shapes of a line do not decide: a long s is no f, an old-style nought a figure, a thin space no space.
 
 Old founts cast figures like letters (``figures.py``), printers set a thin space before ``; : ? !``, and a dash looks
-like the Chinese one. In the picture these are letters and spaces; what stands beside them tells what they are. Knows
+like the Chinese one. In the picture these are letters and spaces; what stands beside them decides what they are. Knows
 the hypotheses of one page, no dictionary and no other page.
 """
 
@@ -66,7 +66,7 @@ def is_french(texts: Sequence[str]) -> bool:
 
 
 def _as_seen(line: EncodedLine, text: str, class_of_f: int) -> str:
-    """Return ``text`` with an f for each s in whose frame the eyes see one."""
+    """Return ``text`` with an f for each s in whose frame the recogniser sees one."""
     seen = line.top_ids[line.ctc_frames, 0] == class_of_f if text else ()
     return "".join("f" if letter == "s" and is_f else letter for letter, is_f in zip(text, seen, strict=True))
 

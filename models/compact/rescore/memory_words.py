@@ -1,6 +1,6 @@
 """The words that blocks of the memory spell, found by spelling and by picture.
 
-A word whose letters are hardly legible may be spelt unlike anything and still look like itself: of 756 misread words
+A word whose letters are hardly legible may be spelt unlike anything and still resemble itself: of 756 misread words
 that stood on an earlier page of a degraded book, 683 were found by spelling, 703 among the 40 most alike pictures.
 """
 
@@ -71,7 +71,7 @@ class MemoryWords:
         self._pictures, self._middle = _directions(pictures)
 
     def candidates(self, core: str, picture: npt.NDArray[np.float16]) -> list[str]:
-        """Return words that are spelt nearly like ``core`` or look like ``picture`` [360]."""
+        """Return words that are spelt nearly like ``core`` or resemble ``picture`` [360]."""
         return [*self._known.near(core), *self._alike(picture)]
 
     def places(self, word: str) -> dict[int, list[int]]:

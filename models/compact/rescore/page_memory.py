@@ -1,4 +1,4 @@
-"""What a page leaves in the memory: one token a word, found again by how the word looks.
+"""What a page leaves in the memory: one token a word, found again by its picture.
 
 A word's *picture* is its first, mean and last frame [360]; it says nothing of where the word stood. Key and value
 are both the picture: the memory has no weights of its own, a decoder puts its projections on top. Only words of which

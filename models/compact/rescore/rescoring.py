@@ -2,7 +2,7 @@
 
 The hypothesis of a bad scan is often one letter away from a word that stands elsewhere in the book. So for each
 uncertain word the words of the window, of fetched references and of a general list that are spelt nearly like it
-compete with what was drafted, all for the same frames: the CTC probability of each text, plus what the document's own
+compete with the hypothesis, all for the same frames: the CTC probability of each text, plus what the document's own
 counts say of it. A change needs a margin. Nothing that is decided here enters the memory: it holds confident hypotheses
 only.
 """
@@ -64,7 +64,7 @@ class Rescored:
 
     @property
     def changed_lines(self) -> frozenset[int]:
-        """Indices of the lines that are not as drafted."""
+        """Indices of the lines that differ from the hypothesis."""
         return frozenset(each.line_index for each in self.replacements)
 
     def helping_pages(self, line_index: int) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ class WordRescorer:
         self._thresholds = thresholds or Thresholds()
 
     def rescore_page(self, lines: Sequence[EncodedLine], context: AttentionContext) -> Rescored:
-        """Return ``lines`` of the current page with uncertain words looked at again.
+        """Return ``lines`` of the current page with uncertain words rescored.
 
         The gate is asked word by word: one picture asks for pages on which that word stands, a whole line of them for
         no page in particular. A reader that is configured to remember no page has no counts either.
@@ -102,11 +102,11 @@ class WordRescorer:
         words = page_words(lines, self.characters)
         lists = document.written_in(confident_words(words), self._lists)
         page = _PageLook(self, document if remembers else DocumentWords(), lists, context)
-        looked = [page.look(index, line, words[index]) for index, line in enumerate(lines)]
-        return Rescored(tuple(looked), tuple(page.replacements), page.window_mass)
+        rescored = [page.rescore(index, line, words[index]) for index, line in enumerate(lines)]
+        return Rescored(tuple(rescored), tuple(page.replacements), page.window_mass)
 
     def count_page(self, lines: Sequence[EncodedLine], context: AttentionContext) -> None:
-        """Count the confident words of a finished page, as drafted, in ``context.notes``; once a page."""
+        """Count the confident words of a finished page, as read by CTC, in ``context.notes``; once a page."""
         document = DocumentWords.from_json(context.notes.get(NOTES_KEY, {}))
         document.add_page(confident_words(page_words(lines, self.characters)), context.page_number, self._lists)
         context.notes[NOTES_KEY] = document.as_json()
@@ -168,7 +168,7 @@ class WordRescorer:
     def choose(
         self, line: EncodedLine, word: HypothesisWord, texts: Mapping[str, str], evidence: Evidence
     ) -> tuple[int, float]:
-        """Return the place among ``texts`` of what ``word`` of ``line`` is, 0 for as drafted, and its posterior."""
+        """Return the index among ``texts`` of what ``word`` of ``line`` is, 0 for the hypothesis, and its posterior."""
         del line, texts
         return choose(evidence, word.letters, self._thresholds)
 
@@ -223,7 +223,7 @@ class _PageLook:
         self.replacements: list[Replacement] = []
         self.window_mass: dict[int, torch.Tensor] = {}
 
-    def look(self, line_index: int, line: EncodedLine, words: Sequence[HypothesisWord]) -> EncodedLine:
+    def rescore(self, line_index: int, line: EncodedLine, words: Sequence[HypothesisWord]) -> EncodedLine:
         """Return ``line`` with the changes that its picture bears out."""
         doubts = self._rescorer.doubts(line, words)
         changes = [change for word in doubts if (change := self._look_at(line_index, line, word)) is not None]

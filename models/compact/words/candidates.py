@@ -86,18 +86,18 @@ def _within(key: str, possible: Sequence[str], allowed: npt.NDArray[np.int16]) -
     return ((int(distances[index]), possible[index]) for index in np.flatnonzero(distances <= allowed).tolist())
 
 
-def in_case_of(drafted: str, form: str) -> tuple[str, ...]:
-    """Return ``form`` as it may be printed where ``drafted`` was read: as it is, and in the case of ``drafted``."""
-    if drafted.isupper() and len(drafted) > 1:
+def in_case_of(hypothesis: str, form: str) -> tuple[str, ...]:
+    """Return ``form`` as it may be printed where ``hypothesis`` was read: as it is, and in its case."""
+    if hypothesis.isupper() and len(hypothesis) > 1:
         return tuple(dict.fromkeys((form.upper(), form)))
-    if drafted[:1].isupper():
+    if hypothesis[:1].isupper():
         return tuple(dict.fromkeys((form[:1].upper() + form[1:], form)))
     return tuple(dict.fromkeys((form, form.lower())))
 
 
-def keeps(form: str, drafted: str, sure: npt.NDArray[np.bool_]) -> bool:
-    """Return whether ``form``, in any case, has all letters of ``drafted`` that are ``sure`` [letters]."""
-    own, key = form.casefold(), drafted.casefold()
+def keeps(form: str, hypothesis: str, sure: npt.NDArray[np.bool_]) -> bool:
+    """Return whether ``form``, in any case, has all letters of ``hypothesis`` that are ``sure`` [letters]."""
+    own, key = form.casefold(), hypothesis.casefold()
     if len(key) != len(sure):  # a letter that becomes two when its case is folded
         return True
     return not any(step.tag != "insert" and sure[step.src_pos] for step in Levenshtein.editops(key, own))

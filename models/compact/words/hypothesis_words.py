@@ -49,7 +49,7 @@ class HypothesisWord:
 
     @property
     def text(self) -> str:
-        """The word as drafted."""
+        """The word as the hypothesis has it."""
         return self.head + self.core + self.tail
 
     @property
@@ -75,10 +75,10 @@ def hypothesis_words(line: EncodedLine, characters: Sequence[str], *, continues:
 
     ``continues``: the line before ends in a divided word, so the first word here is the rest of it.
     """
-    drafted = [characters[index] for index in line.ctc_ids]
+    hypothesis = [characters[index] for index in line.ctc_ids]
     words = []
-    for number, (start, stop) in enumerate(_spans(drafted)):
-        text = "".join(drafted[start:stop])
+    for number, (start, stop) in enumerate(_spans(hypothesis)):
+        text = "".join(hypothesis[start:stop])
         core = text.strip(_edges(text))
         offset = text.index(core) if core else len(text)
         words.append(
@@ -88,12 +88,12 @@ def hypothesis_words(line: EncodedLine, characters: Sequence[str], *, continues:
                 head=text[:offset],
                 core=core,
                 tail=text[offset + len(core) :],
-                before=drafted[start - 1] if start else "",
-                after=drafted[stop] if stop < len(drafted) else "",
+                before=hypothesis[start - 1] if start else "",
+                after=hypothesis[stop] if stop < len(hypothesis) else "",
                 first_frame=int(line.ctc_frames[start - 1]) if start else 0,
-                last_frame=int(line.ctc_frames[stop]) if stop < len(drafted) else len(line.frames) - 1,
+                last_frame=int(line.ctc_frames[stop]) if stop < len(hypothesis) else len(line.frames) - 1,
                 confidence=float(np.min(line.ctc_posteriors[start:stop])),
-                is_divided=(continues and not number) or _is_cut_off(drafted, stop),
+                is_divided=(continues and not number) or _is_cut_off(hypothesis, stop),
             )
         )
     return words
@@ -115,13 +115,13 @@ def confident_words(words: Iterable[Sequence[HypothesisWord]]) -> list[str]:
 
 def ends_divided(line: EncodedLine, characters: Sequence[str]) -> bool:
     """Return whether the last word of ``line`` goes on in the next line."""
-    drafted = [characters[index] for index in line.ctc_ids]
-    return len(drafted) > 1 and drafted[-1] in DASHES and drafted[-2].isalpha()
+    hypothesis = [characters[index] for index in line.ctc_ids]
+    return len(hypothesis) > 1 and hypothesis[-1] in DASHES and hypothesis[-2].isalpha()
 
 
-def _spans(drafted: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _spans(hypothesis: Sequence[str]) -> Iterator[tuple[int, int]]:
     start = 0
-    for index, character in enumerate([*drafted, " "]):
+    for index, character in enumerate([*hypothesis, " "]):
         if character in BOUNDARIES:
             if index > start:
                 yield start, index
@@ -132,5 +132,5 @@ def _edges(text: str) -> str:
     return "".join({character for character in text if not character.isalnum()})
 
 
-def _is_cut_off(drafted: Sequence[str], stop: int) -> bool:
-    return stop == len(drafted) - 1 and drafted[stop] in DASHES
+def _is_cut_off(hypothesis: Sequence[str], stop: int) -> bool:
+    return stop == len(hypothesis) - 1 and hypothesis[stop] in DASHES

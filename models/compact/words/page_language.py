@@ -31,12 +31,12 @@ def common_words() -> dict[str, frozenset[str]]:
 
 @cache
 def common_words_sha256() -> str:
-    """Return the digest of what tells languages apart."""
+    """Return the digest of what distinguishes languages."""
     return hashlib.sha256(_data()).hexdigest()
 
 
 def counted(words: Iterable[str]) -> list[str]:
-    """Return those of ``words`` that tell a language, without capitals."""
+    """Return those of ``words`` that are peculiar to a language, without capitals."""
     return [word.casefold() for word in words if len(word) >= LEAST_LETTERS and word.isalpha()]
 
 

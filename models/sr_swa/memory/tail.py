@@ -1,8 +1,8 @@
 """The output tail: keys and values of the last output tokens, sliding across page borders.
 
 A ring written in place. A key is rotated once, by the running number of its output since the ring's frame
-began; the query is told where the frame stands (``attention.py``), so a page turn costs nothing. The frame
-begins anew, with one rotation of the ring, before its numbers could leave the model's range of positions.
+began; the query takes into account where the frame stands (``attention.py``), so a page turn costs nothing. The frame
+begins again, with one rotation of the ring, before its numbers could leave the model's range of positions.
 """
 
 from __future__ import annotations

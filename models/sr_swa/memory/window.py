@@ -90,7 +90,7 @@ class SlidingWindow:
         return sum(slot.buffer.bookkeeping_bytes + storage_bytes((slot.mass,)) for slot in self._slots)
 
     def open(self, page_number: int, tokens: int) -> SlotBuffer:
-        """Give the page a free slot, to be written from position 0 on; a page held already is begun anew.
+        """Give the page a free slot, to be written from position 0 on; a page held already is begun again.
 
         Raises:
             ValueError: the window is full, the page is older than one held, or has more tokens than a slot.
