@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -39,6 +39,7 @@ class Rereading:
         self._chunk_of = {number: index for index, chunk in enumerate(self._chunks) for number in chunk.page_numbers}
         self._result = lru_cache(maxsize=2)(self._read_result)
         self._readings: dict[int, ReadingConfig] = {}
+        self._passing: set[str] = set()  # files of steps that nobody needs any more when the pages have been read
 
     def pages(self) -> Iterator[PageResult]:
         """Yield every page as it is published, one chunk in memory at a time."""
@@ -64,6 +65,12 @@ class Rereading:
             results = self._read_alone(named, reading)
         else:
             results = self._read_in_memory(named, stale, reading, cascade=cascade)
+        try:
+            return self._keep(results)
+        finally:
+            self._drop(*self._passing)
+
+    def _keep(self, results: Iterable[tuple[PageResult, PagePatch]]) -> tuple[dict[int, str], dict[int, str]]:
         statuses, reasons = {}, {}
         for page, patch in results:
             statuses[page.page_number] = page.status.value
@@ -110,13 +117,11 @@ class Rereading:
     def _replayed(self, replay: Replay) -> Iterator[PageResult]:
         lookahead_pages = self._base.sr_swa.lookahead_pages
         states: list[str] = []
-        try:
-            for again in reread(replay, self._checkpoints, self._readings, lookahead_pages, self._read_chunk):
-                self._drop(*states)
-                states = [again.state.uri]
-                yield from (page for page in self._take_pages(again) if page.page_number in replay.page_numbers)
-        finally:
+        for again in reread(replay, self._checkpoints, self._readings, lookahead_pages, self._read_chunk):
             self._drop(*states)
+            states = [again.state.uri]
+            yield from (page for page in self._take_pages(again) if page.page_number in replay.page_numbers)
+        self._drop(*states)
 
     def _read_chunk(self, chunk: ChunkRef, seen: tuple[int, ...], previous: StateRef | None) -> ChunkCheckpoint:
         """Read ``chunk`` with the pages ``seen`` in sight, each anew if that is asked for, else as it was."""
@@ -134,11 +139,11 @@ class Rereading:
         self, chunk: ChunkRef, features: FeaturesRef, reading: ReadingConfig, previous: StateRef | None
     ) -> ChunkCheckpoint:
         """Decode ``chunk`` and drop its features; say which pages were lost, in either step."""
+        self._passing.add(features.uri)
         request = DecodeRequest(self._name(chunk), reading, chunk, self._root, (features,), previous)
-        try:
-            again: ChunkCheckpoint = self._steps.take_again(request)
-        finally:
-            self._drop(features.uri)
+        again: ChunkCheckpoint = self._steps.take_again(request)
+        self._passing |= {again.result_uri, again.state.uri}
+        self._drop(features.uri)
         return again.model_copy(update={"isolated": {**features.isolated, **again.isolated}})
 
     def _take_pages(self, again: ChunkCheckpoint) -> tuple[PageResult, ...]:
@@ -150,6 +155,7 @@ class Rereading:
     def _drop(self, *uris: str) -> None:
         for uri in uris:
             storage.delete(storage.join(self._root, uri))
+            self._passing.discard(uri)
 
     def _name(self, chunk: ChunkRef) -> str:
         """Return what tells the files of ``chunk`` while it is read again from those that are kept."""

@@ -89,7 +89,8 @@ def test_only_pages_asked_for_are_encoded_anew_and_the_others_are_as_they_were(t
 
 
 def test_pages_whose_features_were_collected_are_encoded_anew(tmp_path: Path) -> None:
-    wanted, asked = again(tmp_path, 1, 2, 4), []
+    asked: list[int] = []
+    wanted = again(tmp_path, 1, 2, 4)
     (tmp_path / wanted.kept[0].uri).unlink()
     encode_chunk_again(wanted, mended(asked), ScriptedModel())
     assert asked == [1, 4], "page 2 had failed and stays so"
