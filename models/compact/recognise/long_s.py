@@ -1,8 +1,8 @@
 """The long s, which print before about 1800 has inside words and which resembles an f.
 
 The recogniser writes ``f`` for many of them. Which of the two letters stands between given neighbours, spelling
-decides: a table of German, English and French letter contexts (``long_s.json``, made by ``training/long_s.py``) gives the
-odds. A page is corrected only if its own letters show that it has the long s: some f that cannot be one, and few
+decides: a table of German, English and French letter contexts (``long_s.json``, made by ``training/long_s.py``) gives
+the odds. A page is corrected only if its own letters show that it has the long s: some f that cannot be one, and few
 round s where a long one would stand. The last letter of a word never is one.
 """
 
