@@ -26,7 +26,6 @@ MOST_PARAMETERS = 6
 STILL_LONG = {
     "flows.digitize",
     "flows.digitize.digitize_document",
-    "tasks.publishing.publish.publish_document",
     "tasks.publishing.searchable_pdf",
     "tasks.storage",
     "tasks.validate.validate_document",
@@ -37,13 +36,7 @@ FORMS = {"flows.backfill.backfill"}
 STILL_WIDE = {
     "flows.digitize._publish",
     "flows.digitize._validate",
-    "flows.execution.steps.decode_step",
-    "flows.execution.steps.encode_step",
     "models.sr_swa.continuous.__init__",
-    "tasks.decode.decode_chunk",
-    "tasks.encode.encode_chunk",
-    "tasks.publishing.publish.publish_document",
-    "tasks.reread.reread",
     "tasks.validate.validate_document",
 }
 """Functions that are to take records; nothing may join them."""

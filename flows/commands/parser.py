@@ -118,11 +118,12 @@ def _add_digitizing(run: argparse.ArgumentParser) -> None:
     run.add_argument("--window", type=int, metavar="N", help="pages held at full resolution (default: 8)")
     run.add_argument("--lookahead", type=int, metavar="N", help="of those, pages after the current one (default: 0)")
     run.add_argument("--top-k", type=int, metavar="N", help="far pages fetched when unsure (default: 4)")
-    models = ["compact", "unlimited-ocr", "vision-language"]
-    run.add_argument("--model", choices=models, help="which model reads (default: compact)")
+    run.add_argument(
+        "--model", metavar="NAME", help="which model reads: compact (default), unlimited-ocr, vision-language"
+    )
     run.add_argument("--model-path", metavar="DIR", help="folder with the large model's weights")
     run.add_argument("--device", choices=["auto", "cuda", "mps", "cpu"], help="where the large model computes")
-    run.add_argument("--format", metavar="LIST", help="of txt, pdf, jsonl (default: all)")
+    run.add_argument("--format", metavar="LIST", help="names of formats, with commas (default: txt,pdf,jsonl)")
     side_by_side = "documents side by side, sharing one model (default: 2)"
     run.add_argument("--at-once", type=at_least_one, default=2, metavar="N", help=side_by_side)
     run.add_argument(
