@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import Self
 
 from data_contracts.config import ReadingConfig, RenderConfig
 from data_contracts.document import ChunkRef, FeaturesRef, StateRef
@@ -19,7 +19,7 @@ class Scan:
     """A document's file or folder on this machine; a page may take ``render_seconds`` of processor time to render."""
 
     path: str
-    kind: Literal["pdf", "image", "folder"]
+    kind: str
     render_seconds: float
 
 
