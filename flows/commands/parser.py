@@ -118,9 +118,7 @@ def _add_digitizing(run: argparse.ArgumentParser) -> None:
     run.add_argument("--window", type=int, metavar="N", help="pages held at full resolution (default: 8)")
     run.add_argument("--lookahead", type=int, metavar="N", help="of those, pages after the current one (default: 0)")
     run.add_argument("--top-k", type=int, metavar="N", help="far pages fetched when unsure (default: 4)")
-    run.add_argument(
-        "--model", metavar="NAME", help="which reads: compact (default), unlimited-ocr, vision-language"
-    )
+    run.add_argument("--model", metavar="NAME", help="which reads: compact (default), unlimited-ocr, vision-language")
     run.add_argument("--model-path", metavar="DIR", help="folder with the large model's weights")
     run.add_argument("--device", choices=["auto", "cuda", "mps", "cpu"], help="where the large model computes")
     run.add_argument("--format", metavar="LIST", help="names of formats, with commas (default: txt,pdf,jsonl)")

@@ -106,7 +106,7 @@ class LineDetector:
         return min(1.0, TILE_LINE_PX / float(np.median([thinness_px(line) for line in lines]))) if lines else scale
 
     def _find_in_tiles(self, pixels: npt.NDArray[np.uint8], letters: SmallLetters, scale: float) -> list[Quad]:
-        """Return the lines in those parts of the page, shrunk by ``scale``, where ``letters`` are."""
+        """Return the lines in those parts of the page, shrunk by ``scale``, where ``letters`` make words."""
         image = _shrunk(pixels, scale)
         probability = np.zeros(image.shape[:2], np.float32)
         for core, view in tiles(image.shape[0], image.shape[1], self._side_px):
@@ -114,7 +114,8 @@ class LineDetector:
                 seen, _ = _fit(image[view.rows, view.columns], self._side_px)
                 found = self._probability(_with_companion(seen))
                 probability[core.rows, core.columns] = found[core.seen_from(view)]
-        return self._draw_boxes(probability, pixels.shape[0], pixels.shape[1], scale)
+        lines = self._draw_boxes(probability, pixels.shape[0], pixels.shape[1], scale)
+        return [line for line in lines if letters.make_word(line, (0, 0))]
 
 
 def _fit(pixels: npt.NDArray[np.uint8], side_px: int) -> tuple[npt.NDArray[np.uint8], float]:

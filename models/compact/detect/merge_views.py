@@ -19,6 +19,8 @@ INSIDE_RATIO = 0.5
 """Share of a line's box that lies in another's when both are of one line."""
 BLOCK_RATIO = 0.6
 """A line this much thinner than what it lies in is one of several."""
+FILLED_RATIO = 0.3
+"""... and together they fill that much of it, as lines with their spaces between do and specks do not."""
 
 
 def merge_views(at_once: Sequence[Quad], in_tiles: Sequence[Quad]) -> list[Quad]:
@@ -29,7 +31,8 @@ def merge_views(at_once: Sequence[Quad], in_tiles: Sequence[Quad]) -> list[Quad]
     shared = _shared_area(ones, tiles)
     is_thin = _thickness(tiles)[None, :] < BLOCK_RATIO * _thickness(ones)[:, None]
     inside = shared >= INSIDE_RATIO * _area(tiles)[None, :]
-    is_block = (inside & is_thin).sum(axis=1) > (inside & ~is_thin).sum(axis=1)
+    is_of_several = (inside & is_thin).sum(axis=1) > (inside & ~is_thin).sum(axis=1)
+    is_block = is_of_several & ((shared * (inside & is_thin)).sum(axis=1) >= FILLED_RATIO * _area(ones))
     covered = (shared >= INSIDE_RATIO * np.minimum(_area(ones)[:, None], _area(tiles)[None, :]))[~is_block].any(axis=0)
     kept = [quad for quad, block in zip(at_once, is_block, strict=True) if not block]
     return kept + [quad for quad, known in zip(in_tiles, covered, strict=True) if not known]

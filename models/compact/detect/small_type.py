@@ -15,8 +15,9 @@ import numpy.typing as npt
 from data_contracts.geometry import Quad
 from models.compact.line_shape import Pixels, thickness_px
 
-LARGEST_SCALE = 0.5
-"""Pages shrunk by less than this lose no type that could be read: 6 px of body height are found, 12 can be read."""
+LARGEST_SCALE = 0.25
+"""Pages shrunk by less than this are ordinary ones: what lies between their lines is dirt and print from behind, and
+the lines that are found at once stay as they are."""
 SMALL_LETTER_PX = 4.5
 """Height in one view at which a letter is small: capitals of type of 7 px body height."""
 LOWEST_LETTER_PX = 5
