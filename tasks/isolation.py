@@ -104,7 +104,7 @@ class IsolatedProcess:
         """Have the child forget what it made and keep it for others; end it if it is in the middle of a call."""
         if self.is_running and not self._owes_an_answer and len(_IDLE) < MOST_IDLE:
             with suppress(Lost, OutOfMemory):
-                self._exchange(NOTHING_MADE, FORGETTING_SECONDS)
+                self._exchange(NOTHING_MADE, FORGETTING_SECONDS, FORGETTING_SECONDS)
                 assert self._child is not None
                 assert self._connection is not None
                 _IDLE.append((self._child, self._connection))
@@ -145,6 +145,7 @@ class IsolatedProcess:
     def _exchange(self, request: tuple[Any, ...], seconds: float, clock_seconds: float | None = None) -> Any:
         connection = self._connection or self._start()
         clock_seconds = clock_seconds or max(seconds * CLOCK_PER_PROCESSOR_TIME, LEAST_CLOCK_SECONDS)
+        self._owes_an_answer = True
         try:
             connection.send((seconds, *request))
             if not connection.poll(clock_seconds):

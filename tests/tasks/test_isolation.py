@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,11 @@ class Counter:
     def add(self, step: int) -> int:
         self.count += step
         return self.count
+
+
+class Sleeper:
+    def sleep(self) -> None:
+        time.sleep(3600)
 
 
 def hang_in_c() -> None:
@@ -135,4 +141,13 @@ def test_a_process_in_the_middle_of_a_call_serves_nobody_else() -> None:
         served_by = lost.call(os.getpid, seconds=SECONDS)
         with pytest.raises(Lost):
             lost.call(be_killed, seconds=SECONDS)
+    assert isolated_call(os.getpid, seconds=SECONDS) != served_by
+
+
+def test_a_process_that_owes_an_answer_is_ended_and_serves_nobody_else() -> None:
+    with IsolatedProcess() as waiting:
+        served_by = waiting.call(os.getpid, seconds=SECONDS)
+        waiting.call(Sleeper, seconds=SECONDS)
+        with pytest.raises(Lost, match="more than 1 s"):
+            waiting.ask("sleep()", seconds=SECONDS, clock_seconds=1)
     assert isolated_call(os.getpid, seconds=SECONDS) != served_by
