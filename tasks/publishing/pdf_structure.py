@@ -8,6 +8,7 @@ Source: ISO 32000-1, 7.7, 12.3, 12.4, 12.7.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +26,34 @@ class NotSelectable(Exception):
     """Pages of the file cannot be told apart, so that another way has to be taken."""
 
 
+class _Output(io.RawIOBase):
+    """A file for qpdf, which ends the process where writing fails: the fault is kept until qpdf is done."""
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        """Write to ``file``."""
+        self._file = file
+        self._fault: OSError | None = None
+
+    def writable(self) -> bool:
+        """Whether it can be written to."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write all of ``data`` unless something failed before."""
+        view, done = memoryview(data), 0
+        while self._fault is None and done < len(view):
+            try:
+                done += self._file.write(view[done:]) or 0
+            except OSError as error:
+                self._fault = error
+        return len(view)
+
+    def raise_fault(self) -> None:
+        """Raise what went wrong, if anything did."""
+        if self._fault is not None:
+            raise self._fault
+
+
 def copy_selected(source: Path, selected: Sequence[int], page_count: int, target: Path) -> list[str]:
     """Write the pages ``selected`` (1-based, ascending) of ``source``, which has ``page_count``; return what goes.
 
@@ -37,7 +66,10 @@ def copy_selected(source: Path, selected: Sequence[int], page_count: int, target
             if len(pdf.pages) != page_count:
                 raise NotSelectable(f"{len(pdf.pages)} pages instead of {page_count}")
             gone = _Selection(pdf, selected).apply()
-            pdf.save(target, encryption=False, fix_metadata_version=False, **VERBATIM)
+            with target.open("wb", buffering=0) as file:
+                output = _Output(file)
+                pdf.save(output, encryption=False, fix_metadata_version=False, **VERBATIM)
+            output.raise_fault()
     except (pikepdf.PdfError, RuntimeError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise NotSelectable(str(error)) from error  # a damaged object was not of the kind that it has to be
     return gone

@@ -212,7 +212,9 @@ def test_a_wrong_statement_and_a_missing_or_damaged_export_are_told_apart(tmp_pa
 @pytest.mark.parametrize("view", ["hit_ratio", "peak_memory", "latency_drift", "error_rate", "accuracy"])
 def test_the_ready_views_answer(tmp_path: Path, view: str, capsys: pytest.CaptureFixture[str]) -> None:
     validate(tmp_path, book(6))
-    options = argparse.Namespace(output=str(tmp_path), sql=f"SELECT * FROM {view}", form="json", export=None)
+    options = argparse.Namespace(
+        output=str(tmp_path), sql=f"SELECT * FROM {view}", form="json", export=None, seconds=60.0
+    )
     assert query_main(options) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["document_id"] for row in rows] == (

@@ -164,7 +164,7 @@ def test_no_text_is_believed_only_above_its_threshold() -> None:
     reading = Verifier(model, ALPHABET, replace(ALWAYS, no_text_above=1.1)).read_lines([hypothesis_line("ab", seed=2)])[
         0
     ]
-    assert len(reading.ids) == 2
+    assert (reading.why, reading.ids[:2].tolist()) == ("verified", [1, 2])
 
 
 def test_an_empty_draft_and_an_empty_page_are_read_as_such() -> None:

@@ -93,6 +93,7 @@ def all_tensor_bytes() -> int:
 
 def test_invariant_2_constant() -> None:
     """Live bytes from page W + 1, live + store from page W + C + k on, at every update and in the whole process."""
+    gc.collect()  # what tests before this one left behind must not go meanwhile
     model = WatchedTransformer()
     decoder = ContinuousDecoder(model, SMALL)
     in_process = {}
