@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal, cast
 
 import pikepdf
 from pikepdf import Array, Dictionary, Name, String
@@ -68,7 +68,7 @@ def copy_selected(source: Path, selected: Sequence[int], page_count: int, target
             gone = _Selection(pdf, selected).apply()
             with target.open("wb", buffering=0) as file:
                 output = _Output(file)
-                pdf.save(output, encryption=False, fix_metadata_version=False, **VERBATIM)
+                pdf.save(cast(BinaryIO, output), encryption=False, fix_metadata_version=False, **VERBATIM)
             output.raise_fault()
     except (pikepdf.PdfError, RuntimeError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise NotSelectable(str(error)) from error  # a damaged object was not of the kind that it has to be
