@@ -16,12 +16,16 @@ def status_counts(statuses: Iterable[PageStatus]) -> dict[str, int]:
 
 
 def check_ledger(selected: Sequence[int], pages: Iterable[PageResult]) -> dict[str, int]:
-    """Return the status counts of ``pages`` if they are exactly the ``selected`` ones, in order.
+    """Return the status counts of ``pages`` if they are just the ``selected`` ones, in order; raise as ``balance``."""
+    return balance(selected, [(page.page_number, page.status) for page in pages])
+
+
+def balance(selected: Sequence[int], rows: Sequence[tuple[int, PageStatus]]) -> dict[str, int]:
+    """Do the same, given the number and the status of each page.
 
     Raises:
         LedgerUnbalanced: a page is missing, unasked for, doubled or out of order; the message names it.
     """
-    rows = [(page.page_number, page.status) for page in pages]
     numbers = [number for number, _ in rows]
     if numbers == list(selected):
         return status_counts(status for _, status in rows)

@@ -31,9 +31,10 @@ from data_contracts.warehouse.backfill import (
     find_pages,
     record_attempts,
 )
-from data_contracts.warehouse.connection import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
+from data_contracts.warehouse.connection import WAREHOUSE_FILE, open_warehouse
 from flows.digitize import digitize_document
 from flows.execution.artifacts import one_line
+from flows.execution.exports import exported_at_the_end
 from flows.execution.outcome import ended
 from flows.execution.plain_errors import log_known_errors_plainly
 from flows.execution.single_flight import one_run_at_a_time
@@ -42,6 +43,7 @@ from flows.rereading import Rereading
 from flows.settings import Settings, read_settings
 from models.zoo import require_reader
 from tasks import plan
+from tasks.readings import Readings
 from tasks.sources import fetch as ingest
 
 logger = logging.getLogger("tomeflow.backfill")
@@ -104,11 +106,11 @@ def backfill(
         model=model,
         config_sha256=config_sha256,
     )
-    with open_warehouse(settings.work_folder / WAREHOUSE_FILE) as connection:
-        found = find_pages(connection, query)
-    groups = [list(group) for _, group in groupby(found, key=lambda page: page.document_id)]
-    done = [_backfill_document(settings, group, overrides or {}, cascade=cascade, why=why) for group in groups]
-    export_warehouse(settings.work_folder / WAREHOUSE_FILE, settings.work_folder / EXPORT_FOLDER)  # with every attempt
+    with exported_at_the_end(settings.work_folder):
+        with open_warehouse(settings.work_folder / WAREHOUSE_FILE) as connection:
+            found = find_pages(connection, query)
+        groups = [list(group) for _, group in groupby(found, key=lambda page: page.document_id)]
+        done = [_backfill_document(settings, group, overrides or {}, cascade=cascade, why=why) for group in groups]
     return _ended(done)
 
 
@@ -164,8 +166,8 @@ class _Backfill:
         seconds = self._config.render_timeout_seconds
         with ingest.fetched(self._first.uri, work / "spool", seconds) as (document, source):
             ingest.require_same(document, self._first.document_sha256)
-            with one_run_at_a_time(work / "locks", document.document_id):
-                rereading = Rereading(document, source, self._config, self._settings.checkpoints)
+            with one_run_at_a_time(work / "locks", document.document_id), Readings(work) as readings:
+                rereading = Rereading(document, source, self._config, self._settings.checkpoints, readings)
                 check_nothing_else_changed(self._folder, rereading.pages())
                 self._record(dict.fromkeys(named, "reading"), {})
                 try:
@@ -176,8 +178,9 @@ class _Backfill:
                     self._record(dict.fromkeys(named, "failed"), dict.fromkeys(named, str(error)))
                     raise
                 self._record({number: statuses[number] for number in named}, reasons)
+                stale_pages = rereading.stale_pages()
         report: DocumentReport = digitize_document(self._first.uri, self._settings.output, self._config)
-        return self._summarize(statuses, reasons, skipped, rereading.stale_pages(), report)
+        return self._summarize(statuses, reasons, skipped, stale_pages, report)
 
     def _is_only_stale(self, page: FoundPage) -> bool:
         """Return whether nothing but its context is the matter with a page, nor is to be changed."""

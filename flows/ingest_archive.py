@@ -26,9 +26,10 @@ from data_contracts.warehouse.archive import (
     record_objects,
     report_on,
 )
-from data_contracts.warehouse.connection import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
+from data_contracts.warehouse.connection import WAREHOUSE_FILE, open_warehouse
 from flows.digitize import DEFAULT_CONFIG, DOCUMENTS_AT_ONCE, digitize_document, side_by_side
 from flows.execution.artifacts import archive_run_name
+from flows.execution.exports import exported_at_the_end
 from flows.execution.outcome import archive_ended
 from flows.execution.parameters import RunConfig
 from flows.execution.plain_errors import log_known_errors_plainly
@@ -73,11 +74,10 @@ def ingest_archive(
         StorageUnavailable: the archive cannot be listed, or what was seen not be recorded.
     """
     work = read_settings(output).work_folder
-    with one_run_at_a_time(work / "locks", "ingest-archive"):
+    with one_run_at_a_time(work / "locks", "ingest-archive"), exported_at_the_end(work):
         items = scan.scan_archive(prefix, output)
         ingestion = _Ingestion(prefix.rstrip("/"), output, config, retry_failed, str(flow_run.id))
         seen = side_by_side(ingestion.take, items, documents_at_once)
-        export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)  # with how the last ones ended
     report = report_on(ingestion.prefix, seen, scan.names_gone(list(ingestion.known), items), ingestion.run_id)
     return archive_ended(report, ingestion.run_id, output)
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from data_contracts.config import DigitizeConfig, ReadingConfig
 from data_contracts.document import ChunkRef, DocumentRef, FeaturesRef, StateRef
 from data_contracts.patch import PagePatch
-from data_contracts.result import ChunkCheckpoint, ChunkResult, Event, PageResult, PageStatus
+from data_contracts.result import ChunkCheckpoint, Event, PageResult, PageStatus
 from data_contracts.step_request import DecodeRequest, EncodeAgainRequest, EncodeRequest
 from flows.digitize import decode_in_order
 from flows.execution.chunks import ChunkSteps
 from tasks import plan, storage
 from tasks.patches import PatchStore
+from tasks.readings import Readings
 from tasks.reread import Replay, plan_replays, reread
 
 logger = logging.getLogger("tomeflow.backfill")
@@ -27,28 +28,31 @@ BACKFILLED = "backfilled"
 class Rereading:
     """The pages of one document as they are, and as they are to be. Checkpoints that are missing are rebuilt."""
 
-    def __init__(self, document: DocumentRef, source: Path, config: DigitizeConfig, root: str) -> None:
-        """Look up the document's checkpoints and patches below ``root``."""
+    def __init__(
+        self, document: DocumentRef, source: Path, config: DigitizeConfig, root: str, readings: Readings
+    ) -> None:
+        """Look up the document's checkpoints and patches below ``root``; put what they hold into ``readings``."""
         self._document = document
         self._root = root
         self._base = config.reading
         self._steps = ChunkSteps(document, source, config, root)
         self._chunks = plan.plan_chunks(plan.parse_pages(config.pages, document.page_count), config.chunk_pages)
-        self._checkpoints = decode_in_order(self._steps, self._chunks)
+        self._checkpoints = decode_in_order(self._steps, self._chunks, readings.add)
+        self._base_readings = readings
         self._patches = PatchStore(root, document, config.reading)
         self._chunk_of = {number: index for index, chunk in enumerate(self._chunks) for number in chunk.page_numbers}
-        self._result = lru_cache(maxsize=2)(self._read_result)
+        self._result = lru_cache(maxsize=2)(readings.chunk)
         self._readings: dict[int, ReadingConfig] = {}
         self._passing: set[str] = set()  # files of steps that nobody needs any more when the pages have been read
 
     def pages(self) -> Iterator[PageResult]:
         """Yield every page as it is published, one chunk in memory at a time."""
-        for chunk in self._results():
+        for chunk in self._base_readings.chunks():
             yield from self._patches.apply(chunk).pages
 
     def stale_pages(self) -> list[int]:
         """Return the pages whose context has changed since they were read."""
-        return self._patches.stale_pages(map(self._patches.apply, self._results()))
+        return self._patches.stale_pages(map(self._patches.apply, self._base_readings.chunks()))
 
     def run(
         self, named: Sequence[int], stale: Sequence[int], reading: ReadingConfig, *, cascade: bool
@@ -184,12 +188,6 @@ class Rereading:
     def _base_page(self, number: int) -> PageResult:
         index = self._chunk_of[number]
         return next(page for page in self._result(index).pages if page.page_number == number)
-
-    def _read_result(self, index: int) -> ChunkResult:
-        return self._steps.stored_result(self._checkpoints[index])
-
-    def _results(self) -> Iterator[ChunkResult]:
-        return map(self._steps.stored_result, self._checkpoints)
 
     def _is_kept(self, index: int) -> bool:
         state = self._checkpoints[index].state

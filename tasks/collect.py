@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from pydantic import BaseModel, ConfigDict
 
 from data_contracts.config import ReadingConfig
 from data_contracts.document import DocumentRef
@@ -20,25 +17,13 @@ from data_contracts.warehouse.connection import (
     upsert,
 )
 from data_contracts.warehouse.rows import chunk_row, document_row, event_rows, page_rows
+from tasks.document_run import RunRecord
 
 if TYPE_CHECKING:
     import duckdb
 
 PAGES_AT_ONCE = 2048
 """Pages whose rows wait for one statement: a statement costs more than its rows."""
-
-
-class RunRecord(BaseModel):
-    """One run over one document: what it used and what it cost on this machine."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    run_id: str
-    model_fingerprint: str
-    started_at: datetime
-    seconds: float
-    selected_pages: int
-    peak_memory_bytes: int
 
 
 def collect_document(

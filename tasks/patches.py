@@ -6,7 +6,8 @@ survives every later run of the same document with the same configuration, and i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from data_contracts.config import ReadingConfig
@@ -20,21 +21,35 @@ READ_FROM_MEMORY = (PageStatus.TEXT, PageStatus.TRUNCATED)
 """Pages on whose reading memory had a bearing."""
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """What is asked of a patch beside its reading."""
+
+    memory_key: str | None
+    """Of one that later pages find in memory."""
+    memory_sha256: str | None
+    manifest_entry: dict[str, Any] | None
+    """Of one that was asked for."""
+
+
 class PatchStore:
-    """The patches of one document under one reading configuration. Holds page numbers, never readings."""
+    """The patches of one document under one reading configuration. Holds facts about pages, never readings."""
 
     def __init__(self, root: str, document: DocumentRef, reading: ReadingConfig, *, fresh: bool = False) -> None:
         """Look into the folder of the patches below ``root``; ``fresh`` forgets those that are there."""
         self._reading = reading
         self._folder = storage.join(root, PATCHES_FOLDER, f"{document.document_id}-{reading.sha256[:16]}")
         self.page_numbers = self._stored()
+        self._known: dict[int, _Facts] = {}
         self._remembered: dict[int, str] | None = None
         if fresh:
             self._clear()
 
     def read(self, page_number: int) -> PagePatch:
         """Return the patch of one page."""
-        return PagePatch.model_validate_json(storage.read_bytes(self._place(page_number)))
+        patch = PagePatch.model_validate_json(storage.read_bytes(self._place(page_number)))
+        self._known[page_number] = _facts(patch)
+        return patch
 
     def write(self, patch: PagePatch) -> None:
         """Store ``patch`` in place of an earlier one of the same page.
@@ -44,13 +59,14 @@ class PatchStore:
         """
         storage.write_bytes(self._place(patch.page.page_number), patch.model_dump_json().encode())
         self.page_numbers = tuple(sorted({*self.page_numbers, patch.page.page_number}))
+        self._known[patch.page.page_number] = _facts(patch)
         self._remembered = None
 
     def _clear(self) -> None:
         """Forget all patches."""
         for page_number in self.page_numbers:
             storage.delete(self._place(page_number))
-        self.page_numbers, self._remembered = (), None
+        self.page_numbers, self._known, self._remembered = (), {}, None
 
     def apply(self, chunk: ChunkResult) -> ChunkResult:
         """Return ``chunk`` with the patched pages in place of its own."""
@@ -72,13 +88,13 @@ class PatchStore:
     def remembered(self) -> dict[int, str]:
         """Return the pages whose patches belong into the memory of later pages, with their memory keys."""
         if self._remembered is None:
-            patches = map(self.read, self.page_numbers)
-            self._remembered = {patch.page.page_number: patch.memory_key for patch in patches if patch.is_remembered}
+            keys = {number: self._facts_of(number).memory_key for number in self.page_numbers}
+            self._remembered = {number: key for number, key in keys.items() if key is not None}
         return self._remembered
 
     def read_alone(self) -> set[int]:
         """Return the pages whose patches were read without the document's memory."""
-        return {n for n in self.page_numbers if self.read(n).memory_sha256 is None}
+        return {n for n in self.page_numbers if self._facts_of(n).memory_sha256 is None}
 
     def memory_before(self, page_number: int, since: int = 1) -> str:
         """Return the digest of the patches that a page has to find in memory, of those of pages from ``since`` on."""
@@ -89,8 +105,13 @@ class PatchStore:
     def _is_stale(self, page: PageResult) -> bool:
         if page.status not in READ_FROM_MEMORY:
             return False
-        read_in = self.read(page.page_number).memory_sha256 if page.page_number in self.page_numbers else ""
+        read_in = self._facts_of(page.page_number).memory_sha256 if page.page_number in self.page_numbers else ""
         return read_in is not None and read_in != self.memory_before(page.page_number)
+
+    def _facts_of(self, page_number: int) -> _Facts:
+        if page_number not in self._known:
+            self.read(page_number)
+        return self._known[page_number]
 
     def _stored(self) -> tuple[int, ...]:
         try:
@@ -101,21 +122,27 @@ class PatchStore:
     def _place(self, page_number: int) -> str:
         return storage.join(self._folder, f"{page_number:06d}.json")
 
-    def manifest_fields(self, chunks: Iterable[ChunkResult]) -> dict[str, Any]:
-        """Return what the manifest of the patched ``chunks`` says of the patches; nothing if there is none."""
+    def manifest_fields(self, stale_pages: Sequence[int]) -> dict[str, Any]:
+        """Return what the manifest says of the patches and of the pages that they made stale; nothing without any."""
         if not self.page_numbers:
             return {}
-        named = [patch for patch in map(self.read, self.page_numbers) if patch.named]
+        entries = (self._facts_of(number).manifest_entry for number in self.page_numbers)
         return {
-            "backfilled_pages": [
-                {
-                    "page_number": patch.page.page_number,
-                    "replaced_status": patch.replaced_status.value,
-                    "status": patch.page.status.value,
-                    "config_sha256": patch.reading.sha256,
-                    "config": patch.reading.model_dump(mode="json"),
-                }
-                for patch in named
-            ],
-            "stale_context_pages": self.stale_pages(chunks),
+            "backfilled_pages": [entry for entry in entries if entry is not None],
+            "stale_context_pages": list(stale_pages),
         }
+
+
+def _facts(patch: PagePatch) -> _Facts:
+    entry = {
+        "page_number": patch.page.page_number,
+        "replaced_status": patch.replaced_status.value,
+        "status": patch.page.status.value,
+        "config_sha256": patch.reading.sha256,
+        "config": patch.reading.model_dump(mode="json"),
+    }
+    return _Facts(
+        memory_key=patch.memory_key if patch.is_remembered else None,
+        memory_sha256=patch.memory_sha256,
+        manifest_entry=entry if patch.named else None,
+    )

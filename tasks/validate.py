@@ -7,15 +7,14 @@ go to the output folder: its outputs go to the quarantine folder beside its verd
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from data_contracts.config import QualityConfig, ReadingConfig
-from data_contracts.document import DocumentRef
+from data_contracts.config import QualityConfig
 from data_contracts.errors import ConfigError, ContractViolated
 from data_contracts.formats.manifest import WORK_FOLDER
-from data_contracts.quality.page_facts import gather_document_facts, gather_page_facts
+from data_contracts.quality.page_facts import FactsInPassing, PageFacts, gather_document_facts
 from data_contracts.quality.suites import evaluate_document, evaluate_pages, evaluate_published
 from data_contracts.quality.verdict import Evaluation, QuarantinedPage, Release, Verdict
 from data_contracts.records import parse_record
@@ -30,64 +29,78 @@ from data_contracts.warehouse.quality import (
     replace_quality,
 )
 from tasks import storage
+from tasks.document_run import DocumentRun
 
 QUARANTINE_FOLDER = "quarantine"
 VERDICTS_FOLDER = "verdicts"
 VERDICT_FILE = "verdict.json"
 
 
-def validate_document(
-    work: Path,
-    document: DocumentRef,
-    reading: ReadingConfig,
-    quality: QualityConfig,
-    run_id: str,
-    selected: Sequence[int],
-    pages: Callable[[], Iterable[PageResult]],
-    timings: Iterable[PageTimings],
-    digests: Mapping[int, str] | None = None,
-) -> Verdict:
-    """Judge the readings of ``document`` and write the verdict to the warehouse, its export and the verdicts folder.
+class Evidence:
+    """What the gate judges of a reading, gathered while its pages pass by; holds facts and doubtful lines, no page."""
 
-    ``pages`` is called once and read page by page; ``digests`` are those of the pages' pictures. Pages that a person
-    released keep their reasons and count as published. A quarantine of an earlier run is emptied when the document
-    passes.
+    def __init__(self, quality: QualityConfig) -> None:
+        """Begin without a page."""
+        self._facts = FactsInPassing()
+        self._below = quality.low_line_confidence
+        self.low_lines: list[dict[str, Any]] = []
+
+    def add(self, page: PageResult) -> None:
+        """Take the next page in."""
+        self._facts.add(page)
+        self.low_lines.extend(low_confidence_rows(page, self._below))
+
+    def facts(self, digests: Mapping[int, str], cer: Mapping[int, float]) -> list[PageFacts]:
+        """Return the facts of all pages, given the digests of their pictures and their error rates, where known."""
+        facts = self._facts.facts(digests)
+        return [fact.model_copy(update={"cer": cer.get(fact.page_number)}) for fact in facts]
+
+
+def validate_document(
+    run: DocumentRun, evidence: Evidence, timings: Iterable[PageTimings], digests: Mapping[int, str] | None = None
+) -> Verdict:
+    """Judge the readings of a document and write the verdict to the warehouse and the verdicts folder.
+
+    ``evidence`` is of all its pages; ``digests`` are those of the pages' pictures. Pages that a person released keep
+    their reasons and count as published. A quarantine of an earlier run is emptied when the document passes.
 
     Raises:
         StorageUnavailable: the warehouse or the verdict cannot be written.
     """
-    low_lines: list[dict[str, Any]] = []
-    with open_warehouse(work / WAREHOUSE_FILE) as connection:
-        known = read_page_cer(connection, document.sha256, run_id)
-    facts = [
-        fact.model_copy(update={"cer": known.get(fact.page_number)})
-        for fact in gather_page_facts(_watched(pages(), quality, low_lines), digests)
-    ]
+    document, quality = run.document, run.config.quality
+    with open_warehouse(run.warehouse) as connection:
+        known = read_page_cer(connection, document.sha256, run.record.run_id)
+    facts = evidence.facts(digests or {}, known)
     timed = {timing.page_number: timing for timing in timings}
     evaluations = (
-        *evaluate_document(gather_document_facts(selected, facts, timed), quality),
+        *evaluate_document(gather_document_facts(run.selected, facts, timed), quality),
         *evaluate_pages(facts, quality),
     )
-    with open_warehouse(work / WAREHOUSE_FILE) as connection:
-        verdict = Verdict(
-            document_id=document.document_id,
-            document_sha256=document.sha256,
-            config_sha256=reading.sha256,
-            run_id=run_id,
-            quality_version=quality.version,
-            max_quarantined_ratio=quality.max_quarantined_ratio,
-            min_stopping_pages=quality.min_stopping_pages,
-            selected_pages=len(selected),
-            failing_pages=_failing_pages(evaluations),
-            evaluations=evaluations,
-            releases=tuple(read_releases(connection, document.sha256, reading.sha256)),
-        )
-        replace_quality(connection, verdict, facts, low_lines)
-    export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)
-    write_verdict(work, verdict)
+    with open_warehouse(run.warehouse) as connection:
+        releases = read_releases(connection, document.sha256, run.config.reading.sha256)
+        verdict = _verdict(run, evaluations, releases)
+        replace_quality(connection, verdict, facts, evidence.low_lines)
+    write_verdict(run.work, verdict)
     if verdict.is_publishable:
-        shutil.rmtree(quarantine_folder(work, document.document_id), ignore_errors=True)
+        shutil.rmtree(quarantine_folder(run.work, document.document_id), ignore_errors=True)
     return verdict
+
+
+def _verdict(run: DocumentRun, evaluations: tuple[Evaluation, ...], releases: Sequence[Release]) -> Verdict:
+    quality = run.config.quality
+    return Verdict(
+        document_id=run.document.document_id,
+        document_sha256=run.document.sha256,
+        config_sha256=run.config.reading.sha256,
+        run_id=run.record.run_id,
+        quality_version=quality.version,
+        max_quarantined_ratio=quality.max_quarantined_ratio,
+        min_stopping_pages=quality.min_stopping_pages,
+        selected_pages=len(run.selected),
+        failing_pages=_failing_pages(evaluations),
+        evaluations=evaluations,
+        releases=tuple(releases),
+    )
 
 
 def validate_published(work: Path, verdict: Verdict, folder: str, sha256_of: Mapping[str, str]) -> Verdict:
@@ -102,22 +115,12 @@ def validate_published(work: Path, verdict: Verdict, folder: str, sha256_of: Map
     verdict = verdict.model_copy(update={"evaluations": (*verdict.evaluations, *evaluations)})
     with open_warehouse(work / WAREHOUSE_FILE) as connection:
         add_evaluations(connection, verdict, evaluations)
-    export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)
     write_verdict(work, verdict)
     if damaged:
         raise ContractViolated(
             f"{', '.join(damaged)} in {folder} are missing or not what was written: check the storage, then run again."
         )
     return verdict
-
-
-def _watched(
-    pages: Iterable[PageResult], quality: QualityConfig, low_lines: list[dict[str, Any]]
-) -> Iterator[PageResult]:
-    """Yield ``pages`` and note their doubtful lines on the way: a reading is only held while it passes."""
-    for page in pages:
-        low_lines.extend(low_confidence_rows(page, quality.low_line_confidence))
-        yield page
 
 
 def _failing_pages(evaluations: Iterable[Evaluation]) -> tuple[QuarantinedPage, ...]:

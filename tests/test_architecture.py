@@ -24,20 +24,14 @@ MOST_MODULES = 14
 """In one folder."""
 MOST_PARAMETERS = 6
 STILL_LONG = {
-    "flows.digitize",
-    "flows.digitize.digitize_document",
     "tasks.publishing.searchable_pdf",
     "tasks.storage",
-    "tasks.validate.validate_document",
 }
 """Files and functions that are to become shorter; nothing may join them."""
 FORMS = {"flows.backfill.backfill"}
 """Flows whose parameters are the fields of their form in the browser."""
 STILL_WIDE = {
-    "flows.digitize._publish",
-    "flows.digitize._validate",
     "models.sr_swa.continuous.__init__",
-    "tasks.validate.validate_document",
 }
 """Functions that are to take records; nothing may join them."""
 

@@ -80,24 +80,37 @@ class DocumentFacts(BaseModel):
 
 
 def gather_page_facts(pages: Iterable[PageResult], digests: Mapping[int, str] | None = None) -> list[PageFacts]:
-    """Return the facts of all pages, in one sweep that keeps no reading, only what the neighbours are asked for.
-
-    ``digests`` are those of the pages' pictures (``scan_digest.py``).
-    """
-    facts: list[PageFacts] = []
-    numbered: list[NumberedPage] = []
-    texts: list[tuple[int, str]] = []
+    """Return the facts of all pages; ``digests`` are those of their pictures (``scan_digest.py``)."""
+    gathering = FactsInPassing()
     for page in pages:
+        gathering.add(page)
+    return gathering.facts(digests or {})
+
+
+class FactsInPassing:
+    """Gathers the facts of pages that pass by one after another.
+
+    Invariant: keeps no reading, only what the neighbours are asked for.
+    """
+
+    def __init__(self) -> None:
+        """Begin without a page."""
+        self._facts: list[PageFacts] = []
+        self._numbered: list[NumberedPage] = []
+        self._texts: list[tuple[int, str]] = []
+
+    def add(self, page: PageResult) -> None:
+        """Take the next page in."""
         text = page.text
-        numbered.append(
+        self._numbered.append(
             NumberedPage(
                 page_number=page.page_number,
                 candidates=read_printed_numbers(page),
                 is_blank=page.status is PageStatus.BLANK,
             )
         )
-        texts.append((page.page_number, text))
-        facts.append(
+        self._texts.append((page.page_number, text))
+        self._facts.append(
             PageFacts(
                 page_number=page.page_number,
                 status=page.status,
@@ -110,12 +123,16 @@ def gather_page_facts(pages: Iterable[PageResult], digests: Mapping[int, str] | 
                 references_hit=page.metrics.references_hit,
             )
         )
-    text_of = dict(texts)
-    check = check_sequence(numbered, lambda first, second: reads_alike(text_of[first], text_of[second]))
-    near_duplicates = {copy: f"page {copy} reads like page {first}" for first, copy in find_near_duplicates(texts)}
-    for first, copy in find_same_scans(texts, digests or {}):
-        near_duplicates[copy] = f"page {copy} is the same scan as page {first} and reads like it"
-    return [_with_neighbours(page, check, _faults(check.findings), near_duplicates) for page in facts]
+
+    def facts(self, digests: Mapping[int, str]) -> list[PageFacts]:
+        """Return the facts of all pages; ``digests`` are those of their pictures, by page number."""
+        texts = self._texts
+        text_of = dict(texts)
+        check = check_sequence(self._numbered, lambda first, second: reads_alike(text_of[first], text_of[second]))
+        near_duplicates = {copy: f"page {copy} reads like page {first}" for first, copy in find_near_duplicates(texts)}
+        for first, copy in find_same_scans(texts, digests):
+            near_duplicates[copy] = f"page {copy} is the same scan as page {first} and reads like it"
+        return [_with_neighbours(page, check, _faults(check.findings), near_duplicates) for page in self._facts]
 
 
 def _faults(findings: Sequence[NumberFinding]) -> dict[int, dict[str, str]]:

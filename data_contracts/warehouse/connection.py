@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -104,6 +104,24 @@ def open_warehouse(path: Path, lock_timeout_s: float = LOCK_TIMEOUT_S) -> Iterat
 def is_begun(work: Path) -> bool:
     """Return whether the work folder has a warehouse, or the export that it can be rebuilt from."""
     return (work / WAREHOUSE_FILE).is_file() or _has_export(work / EXPORT_FOLDER)
+
+
+@contextmanager
+def read_warehouse(work: Path, lock_timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[duckdb.DuckDBPyConnection | None]:
+    """Yield the warehouse, or its export while another process writes; None where no run has ever collected anything.
+
+    Raises:
+        StorageUnavailable: neither can be read.
+    """
+    if not is_begun(work):
+        yield None
+        return
+    with ExitStack() as stack:
+        try:
+            connection = stack.enter_context(open_warehouse(work / WAREHOUSE_FILE, lock_timeout_s))
+        except StorageUnavailable:
+            connection = stack.enter_context(closing(open_export(work / EXPORT_FOLDER)))
+        yield connection
 
 
 def _connect(path: Path, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:

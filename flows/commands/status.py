@@ -9,17 +9,15 @@ import argparse
 import fcntl
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from data_contracts.errors import ConfigError, ContractViolated, StorageUnavailable
+from data_contracts.errors import ConfigError, ContractViolated
 from data_contracts.result import GateStatus
-from data_contracts.warehouse.connection import EXPORT_FOLDER, WAREHOUSE_FILE, is_begun, open_export, open_warehouse
+from data_contracts.warehouse.connection import read_warehouse
 from flows.commands.query import as_table
 from flows.settings import Settings, read_settings
 from tasks import storage
@@ -84,7 +82,7 @@ def read_statuses(output: str, document_id: str | None = None) -> list[DocumentS
     """
     settings = read_settings(output)
     statuses = {name: _begun(settings, name) for name in _names_of_locks(settings.work_folder)}
-    with _warehouse(settings.work_folder) as connection:
+    with read_warehouse(settings.work_folder, READ_TIMEOUT_S) as connection:
         if connection is not None:
             for row in _rows(connection, _LATEST):
                 is_asked = document_id in (None, row["document_id"])
@@ -101,7 +99,7 @@ def read_statuses(output: str, document_id: str | None = None) -> list[DocumentS
 
 def count_failed_objects(output: str) -> int:
     """Return how many objects of archives could not be published when an ingestion last saw them."""
-    with _warehouse(read_settings(output).work_folder) as connection:
+    with read_warehouse(read_settings(output).work_folder, READ_TIMEOUT_S) as connection:
         if connection is None:
             return 0
         ((count,),) = connection.execute("SELECT count(*) FROM archive_objects WHERE status = 'failed'").fetchall()
@@ -181,21 +179,6 @@ def _finished(settings: Settings, connection: duckdb.DuckDBPyConnection, run: di
         "last_run_seconds": run["seconds"],
     }
     return _begun(settings, run["document_id"]).model_copy(update=known)
-
-
-@contextmanager
-def _warehouse(work: Path) -> Iterator[duckdb.DuckDBPyConnection | None]:
-    """Yield the warehouse, or its export while somebody writes; None if no run has ever finished."""
-    file = work / WAREHOUSE_FILE
-    if not is_begun(work):
-        yield None
-        return
-    with ExitStack() as stack:
-        try:
-            connection = stack.enter_context(open_warehouse(file, READ_TIMEOUT_S))
-        except StorageUnavailable:
-            connection = stack.enter_context(closing(open_export(work / EXPORT_FOLDER)))
-        yield connection
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:

@@ -192,25 +192,29 @@ class ChunkSteps:
 
     def decode(
         self, chunk: ChunkRef, features: Sequence[FeaturesRef], earlier: Sequence[ChunkCheckpoint]
-    ) -> ChunkCheckpoint:
-        """Decode ``chunk`` from the state after ``earlier``, unless it is; return its verified checkpoint.
+    ) -> tuple[ChunkCheckpoint, ChunkResult]:
+        """Decode ``chunk`` from the state after ``earlier``, unless it is; return its checkpoint and what was read.
 
-        ``features`` are those of this chunk and of those its lookahead reaches into.
+        ``features`` are those of this chunk and of those its lookahead reaches into. The result is fetched once, which
+        is what verifies it.
 
         Raises:
             StorageUnavailable: the checkpoint could not be written.
+            BrokenChecksum: the result that was written just now is damaged or gone.
         """
         refs = tuple(features)
         previous = earlier[-1].state if earlier else None
         key = decode_key(self.document, chunk, refs, self.reading.sha256, self.fingerprint, previous)
         self._decoded[chunk.chunk_number] = (chunk, refs, key)
         checkpoint = None if self._fresh else read_checkpoint(self._root, key, ChunkCheckpoint)
-        if checkpoint is None or not self._holds(checkpoint.result_uri, checkpoint.result_sha256):
+        result = None if checkpoint is None else self._whole_result(checkpoint)
+        if checkpoint is None or result is None:
             self._restore_features(refs)
             self._restore_state(earlier)
             checkpoint = self._decode_anew(chunk, refs, previous, key)
+            result = self.stored_result(checkpoint)
         self._collect_garbage([*earlier, checkpoint])
-        return checkpoint
+        return checkpoint, result
 
     def _decode_anew(
         self, chunk: ChunkRef, refs: tuple[FeaturesRef, ...], previous: StateRef | None, key: str
@@ -230,6 +234,13 @@ class ChunkSteps:
             lambda: step(name, self._config, request, alone=False),
             lambda isolated: read_again_task(name, self._config, request.without(isolated), alone=True),
         )
+
+    def _whole_result(self, checkpoint: ChunkCheckpoint) -> ChunkResult | None:
+        """Return a chunk's result; None if it is damaged or gone."""
+        try:
+            return self.stored_result(checkpoint)
+        except BrokenChecksum:
+            return None
 
     def stored_result(self, checkpoint: ChunkCheckpoint) -> ChunkResult:
         """Read a chunk's result back, verified.

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from data_contracts.config import QualityConfig
 from data_contracts.errors import ConfigError, StorageUnavailable
@@ -20,7 +20,7 @@ from data_contracts.quality.data_docs import write_data_docs
 from data_contracts.quality.page_facts import gather_document_facts, gather_page_facts
 from data_contracts.quality.verdict import Verdict
 from data_contracts.result import Line, PageResult
-from data_contracts.warehouse.connection import EXPORT_FOLDER, open_export
+from data_contracts.warehouse.connection import read_warehouse
 from flows.published import published_manifest, published_pages
 from flows.report.line_crops import crop_lines
 from flows.report.plot_svg import line_plot
@@ -28,6 +28,9 @@ from tasks import storage
 from tasks.publishing.publish import published_digests
 from tasks.publishing.registry import FORMATS
 from tasks.validate import QUARANTINE_FOLDER, read_verdict, work_folder_of
+
+if TYPE_CHECKING:
+    import duckdb
 
 REPORT_FILE = "report.html"
 TEMPLATE = Path(__file__).with_name("report.html.j2")
@@ -152,26 +155,27 @@ def _with_pictures(pdf: Path | None, selected: list[int], worst: list[tuple[Page
 
 
 def _measured(work: Path, manifest: Mapping[str, Any]) -> Measured:
-    """Return what the warehouse's export knows of this reading beyond its pages; nothing where there is none."""
+    """Return what the warehouse knows of this reading beyond its pages; nothing where there is none."""
     try:
-        connection = open_export(work / EXPORT_FOLDER)
+        with read_warehouse(work) as connection:
+            return _measured_in(connection, manifest) if connection else Measured([], {})
     except StorageUnavailable:
         return Measured([], {})
+
+
+def _measured_in(connection: duckdb.DuckDBPyConnection, manifest: Mapping[str, Any]) -> Measured:
     key = [manifest["document"]["sha256"], manifest["config_sha256"]]
-    try:
-        timings = connection.execute(
-            "SELECT page_number, decode_ms, peak_memory_bytes FROM pages "
-            "WHERE document_sha256 = ? AND config_sha256 = ? ORDER BY page_number",
-            key,
-        ).fetchall()
-        rates = connection.execute(
-            "SELECT page_number, max(cer) FROM page_accuracy WHERE document_sha256 = ? AND config_sha256 = ? "
-            "AND model_fingerprint = ? AND NOT is_estimate GROUP BY 1",
-            [*key, manifest["model_fingerprint"]],
-        ).fetchall()
-        return Measured(timings, dict(rates))
-    finally:
-        connection.close()
+    timings = connection.execute(
+        "SELECT page_number, decode_ms, peak_memory_bytes FROM pages "
+        "WHERE document_sha256 = ? AND config_sha256 = ? ORDER BY page_number",
+        key,
+    ).fetchall()
+    rates = connection.execute(
+        "SELECT page_number, max(cer) FROM page_accuracy WHERE document_sha256 = ? AND config_sha256 = ? "
+        "AND model_fingerprint = ? AND NOT is_estimate GROUP BY 1",
+        [*key, manifest["model_fingerprint"]],
+    ).fetchall()
+    return Measured(timings, dict(rates))
 
 
 def _plots(figures: Mapping[int, PageFigures], measured: Measured, verdict: Verdict | None) -> list[tuple[str, str]]:

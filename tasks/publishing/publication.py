@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +16,11 @@ class Publication:
     """One reading of ``document``, whose pages lie at ``source``.
 
     ``pages`` yields the selected pages in order, anew at each call. ``seconds`` is the processor time that a page of
-    the source may take.
+    the source may take. ``selected`` are the numbers of the pages; without them, all pages are asked for once more.
     """
 
     document: DocumentRef
     source: Path
     pages: Callable[[], Iterable[PageResult]]
     seconds: float = BOUND_SECONDS
+    selected: Sequence[int] | None = None

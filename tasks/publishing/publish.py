@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from data_contracts.errors import ContractViolated, StorageUnavailable
 from data_contracts.formats.manifest import MANIFEST, MANIFEST_SCHEMA_VERSION, parse_manifest
-from data_contracts.ledger import check_ledger
+from data_contracts.ledger import balance
+from data_contracts.result import PageResult, PageStatus
 from tasks import storage
 from tasks.publishing.publication import Publication
 from tasks.publishing.registry import FORMATS, Format, formats_named
@@ -33,7 +34,7 @@ def publish_document(
 ) -> dict[str, Any]:
     """Publish the pages of ``publication`` in ``folder`` and return the manifest.
 
-    The pages are asked for three times and read one by one: which there are, whether they balance, their text.
+    All formats are written in one sweep over the pages, which also balances them.
     ``manifest_fields`` and ``files`` make up the manifest; all of it, like every file, is a function of what
     was read and how. What differs from run to run goes into ``run_fields``, apart under ``run``.
 
@@ -47,9 +48,8 @@ def publish_document(
     """
     document, target, chosen = publication.document, str(folder), formats_named(formats)
     with storage.storage_errors(target, "publish in"), _staging(target) as staging:
-        selected = [page.page_number for page in publication.pages()]
-        counts = check_ledger(sorted(set(selected)), publication.pages())
-        written_fields = _write(chosen, staging, publication, selected)
+        selected = _selected(publication)
+        counts, written_fields = _write(chosen, staging, publication, selected)
         manifest = {
             "schema_version": MANIFEST_SCHEMA_VERSION,
             "document": document.model_dump(mode="json", exclude={"uri"}),
@@ -68,19 +68,44 @@ def publish_document(
     return manifest
 
 
+def _selected(publication: Publication) -> list[int]:
+    """Return the numbers of the pages to be published, in ascending order, each once."""
+    numbers = publication.selected
+    return sorted(set(numbers if numbers is not None else (page.page_number for page in publication.pages())))
+
+
+def _as_expected(
+    pages: Iterable[PageResult], selected: Sequence[int], statuses: list[tuple[int, PageStatus]]
+) -> Iterator[PageResult]:
+    """Yield ``pages`` as long as they are the ``selected`` ones, in order; note in ``statuses`` what all are."""
+    coming = iter(pages)
+    for page in coming:
+        statuses.append((page.page_number, page.status))
+        if [page.page_number] != list(selected[len(statuses) - 1 : len(statuses)]):
+            break
+        yield page
+    statuses += [(page.page_number, page.status) for page in coming]
+
+
 def _write(
     formats: Sequence[Format], staging: Path, publication: Publication, selected: Sequence[int]
-) -> dict[str, Any]:
-    """Write all formats in one sweep over the pages; return what the writers have to say in the manifest."""
+) -> tuple[dict[str, int], dict[str, Any]]:
+    """Write all formats in one sweep over the pages; return the status counts and what the writers have to say.
+
+    Raises:
+        LedgerUnbalanced: the pages are not the selected ones; no writer got one that it does not expect.
+    """
+    statuses: list[tuple[int, PageStatus]] = []
     with ExitStack() as stack:
         begun = [one.writer(staging / one.file_name, publication, selected) for one in formats]
         writers = [stack.enter_context(writer) for writer in begun]
-        for page in publication.pages():
+        for page in _as_expected(publication.pages(), selected, statuses):
             for writer in writers:
                 writer.add(page)
+        counts = balance(selected, statuses)
         for writer in writers:
             writer.finish()
-        return {name: value for writer in writers for name, value in writer.manifest_fields().items()}
+        return counts, {name: value for writer in writers for name, value in writer.manifest_fields().items()}
 
 
 @contextmanager

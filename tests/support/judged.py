@@ -9,16 +9,18 @@ from pathlib import Path
 from support.readings import text_page
 from support.sources import SCAN_DPI, SCAN_SIZE_PX, scanned_pdf
 
-from data_contracts.config import QualityConfig, ReadingConfig
+from data_contracts.config import DigitizeConfig
 from data_contracts.document import StateRef
 from data_contracts.errors import ContractViolated
 from data_contracts.quality.verdict import Verdict
 from data_contracts.result import ChunkResult, PageResult, PageTimings
-from tasks.collect import RunRecord, collect_document
+from data_contracts.warehouse.connection import EXPORT_FOLDER, export_warehouse
+from tasks.collect import collect_document
+from tasks.document_run import DocumentRun, RunRecord
 from tasks.publishing.publication import Publication
 from tasks.publishing.publish import publish_document
 from tasks.sources.fetch import fetch_document
-from tasks.validate import publish_root, require_publishable, validate_document, verdict_fields
+from tasks.validate import Evidence, publish_root, require_publishable, validate_document, verdict_fields
 
 
 def prose_page(number: int, extra: Sequence[str] = ()) -> PageResult:
@@ -30,15 +32,15 @@ def prose_page(number: int, extra: Sequence[str] = ()) -> PageResult:
 def judge_document(
     output: Path, pages: Sequence[PageResult], name: str = "book", source: Path | None = None
 ) -> tuple[Verdict, Path]:
-    """Collect, validate and publish ``pages``; return the verdict and the folder that the outputs are in.
+    """Collect, validate, publish and export ``pages``; return the verdict and the folder that the outputs are in.
 
     ``source`` is what they are said to be a reading of; without it, drawn scans.
     """
-    work, reading = output / ".tomeflow", ReadingConfig()
+    work, config = output / ".tomeflow", DigitizeConfig()
     if source is None:
         source = scanned_pdf(output.parent / f"{name}.pdf", pages=len(pages))
     document = fetch_document(str(source), work / "spool")[0].model_copy(update={"document_id": f"{name}-000000000000"})
-    run = RunRecord(
+    record = RunRecord(
         run_id=f"run-{name}",
         model_fingerprint="fake",
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
@@ -49,14 +51,17 @@ def judge_document(
     timings = [PageTimings(page_number=p.page_number, decode_ms=300, peak_memory_bytes=10**9) for p in pages]
     state = StateRef(uri="states/x", sha256="1" * 64, size_bytes=1, next_page_number=len(pages) + 1)
     chunk = ChunkResult(pages=tuple(pages), state=state)
-    collect_document(work / "warehouse.duckdb", document, reading, run, [(chunk, timings)])
-    selected = [page.page_number for page in pages]
-    verdict = validate_document(
-        work, document, reading, QualityConfig(), run.run_id, selected, lambda: iter(pages), timings
-    )
+    selected = tuple(page.page_number for page in pages)
+    run = DocumentRun(document, source, config, selected, str(output), work, record)
+    collect_document(run.warehouse, document, config.reading, record, [(chunk, timings)])
+    evidence = Evidence(config.quality)
+    for page in pages:
+        evidence.add(page)
+    verdict = validate_document(run, evidence, timings)
+    export_warehouse(run.warehouse, work / EXPORT_FOLDER)
     fields = {
-        "config": reading.model_dump(mode="json"),
-        "config_sha256": reading.sha256,
+        "config": config.reading.model_dump(mode="json"),
+        "config_sha256": config.reading.sha256,
         "model_fingerprint": "fake",
         "versions": {"tomeflow": "0"},
         "gate": verdict_fields(verdict),
@@ -67,7 +72,7 @@ def judge_document(
         folder,
         ("txt", "pdf", "jsonl"),
         fields,
-        {"source": document.uri, **run.model_dump(mode="json")},
+        {"source": document.uri, **record.model_dump(mode="json")},
     )
     if not verdict.is_publishable:
         try:

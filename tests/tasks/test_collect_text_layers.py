@@ -6,7 +6,8 @@ from data_contracts.config import ReadingConfig
 from data_contracts.document import DocumentRef, StateRef
 from data_contracts.result import ChunkResult
 from data_contracts.warehouse.connection import open_warehouse
-from tasks.collect import RunRecord, collect_document, collect_text_layers
+from tasks.collect import collect_document, collect_text_layers
+from tasks.document_run import RunRecord
 
 STATE = StateRef(uri="states/x", sha256="1" * 64, size_bytes=1, next_page_number=5)
 

@@ -15,17 +15,19 @@ from pathlib import Path
 import pytest
 from support.readings import blank_page, text_page
 
-from data_contracts.config import QualityConfig, ReadingConfig
+from data_contracts.config import DigitizeConfig, QualityConfig, ReadingConfig
 from data_contracts.document import DocumentRef, StateRef
 from data_contracts.errors import ConfigError, ContractViolated, StorageUnavailable
 from data_contracts.quality.verdict import Release, Verdict
 from data_contracts.result import ChunkResult, GateStatus, PageResult
-from data_contracts.warehouse.connection import open_warehouse
+from data_contracts.warehouse.connection import EXPORT_FOLDER, WAREHOUSE_FILE, export_warehouse, open_warehouse
 from flows.commands.query import main as query_main
 from flows.commands.query import run_query
 from flows.evaluate import KINDS
-from tasks.collect import RunRecord, collect_accuracy, collect_document
+from tasks.collect import collect_accuracy, collect_document
+from tasks.document_run import DocumentRun, RunRecord
 from tasks.validate import (
+    Evidence,
     publish_root,
     quarantine_folder,
     record_releases,
@@ -70,12 +72,19 @@ def collect_only(output: Path, name: str, pages: list[PageResult]) -> RunRecord:
 
 
 def validate(output: Path, pages: list[PageResult], name: str = "book", ratio: float = 0.05) -> Verdict:
-    run = collect_only(output, name, pages)
-    document, quality = document_named(name, len(pages)), QualityConfig(max_quarantined_ratio=ratio)
-    selected = [page.page_number for page in pages]
-    return validate_document(
-        output / ".tomeflow", document, ReadingConfig(), quality, run.run_id, selected, lambda: iter(pages), ()
+    record, work = collect_only(output, name, pages), output / ".tomeflow"
+    document, config = (
+        document_named(name, len(pages)),
+        DigitizeConfig(quality=QualityConfig(max_quarantined_ratio=ratio)),
     )
+    selected = tuple(page.page_number for page in pages)
+    run = DocumentRun(document, Path(document.uri), config, selected, str(output), work, record)
+    evidence = Evidence(config.quality)
+    for page in pages:
+        evidence.add(page)
+    verdict = validate_document(run, evidence, ())
+    export_warehouse(run.warehouse, work / EXPORT_FOLDER)
+    return verdict
 
 
 def test_a_clean_document_passes_and_its_rows_are_exported(tmp_path: Path) -> None:
@@ -156,11 +165,13 @@ def test_files_that_are_not_what_was_written_are_named_and_recorded(tmp_path: Pa
     (folder / "document.txt").write_bytes(b"text")
     digests = {"document.txt": hashlib.sha256(b"text").hexdigest()}
     whole = validate_published(work, validate(tmp_path, book(6)), str(folder), digests)
+    export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)
     assert whole.is_publishable
     sql = "SELECT success, detail FROM evaluations WHERE expectation = 'every file is whole'"
     assert run_query(tmp_path, sql)[1] == [(True, "")]
     with pytest.raises(ContractViolated, match=r"document.txt, pages.jsonl in .* are missing or not what was written"):
         validate_published(work, whole, str(folder), {"document.txt": "0" * 64, "pages.jsonl": "1" * 64})
+    export_warehouse(work / WAREHOUSE_FILE, work / EXPORT_FOLDER)
     assert run_query(tmp_path, sql)[1] == [(False, "document.txt, pages.jsonl")]
 
 

@@ -17,7 +17,8 @@ from data_contracts.errors import StorageUnavailable
 from data_contracts.geometry import Box
 from data_contracts.result import ChunkResult, Event, Line, PageMetrics, PageResult, PageStatus, PageTimings
 from data_contracts.warehouse.connection import EXPORT_FOLDER, export_warehouse, open_warehouse
-from tasks.collect import RunRecord, collect_document
+from tasks.collect import collect_document
+from tasks.document_run import RunRecord
 
 DOCUMENT = DocumentRef(document_id="book-000000000000", uri="book.pdf", sha256="0" * 64, page_count=3, kind="pdf")
 STATE = StateRef(uri="states/x", sha256="1" * 64, size_bytes=1, next_page_number=4)

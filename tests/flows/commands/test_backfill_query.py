@@ -22,7 +22,8 @@ from data_contracts.warehouse.backfill import (
 from data_contracts.warehouse.connection import open_warehouse
 from flows.commands.cli import main
 from flows.rereading import changed_fields
-from tasks.collect import RunRecord, collect_document
+from tasks.collect import collect_document
+from tasks.document_run import RunRecord
 
 STATE = StateRef(uri="states/x", sha256="1" * 64, size_bytes=1, next_page_number=4)
 OLD, NEW = ReadingConfig(render=RenderConfig(dpi=100)), ReadingConfig()

@@ -22,7 +22,8 @@ from flows.commands.cli import main
 from flows.commands.query import run_query
 from flows.commands.status import as_lines, read_statuses
 from flows.execution.single_flight import one_run_at_a_time
-from tasks.collect import RunRecord, collect_document
+from tasks.collect import collect_document
+from tasks.document_run import RunRecord
 
 STATE = StateRef(uri="states/x", sha256="1" * 64, size_bytes=1, next_page_number=4)
 
