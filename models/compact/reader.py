@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.memory.kv import KVBlock
 
-ALGORITHM = "compact-15"
+ALGORITHM = "compact-16"
 """To be raised with every change of this package that can change a reading."""
 NOISE_CONFIDENCE = 0.3
 """Mean posterior below which a line is a pattern in a picture. Of 1,838 lines on 59 pages of the shared books, none

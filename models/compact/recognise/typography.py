@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.compact.recognise.brackets import spaced_alike
 from models.compact.recognise.figures import ONE, figures_in
 from models.compact.recognise.latin_marks import full_width_marks
 from models.compact.recognise.long_s import long_s_places
@@ -55,7 +56,9 @@ def as_printed(lines: Sequence[EncodedLine], characters: Sequence[str]) -> tuple
         letters = {**dict.fromkeys(long_s, "s"), **dict.fromkeys(dashes, DASH), **dict.fromkeys(elided, "l")}
         for place, letter in {**letters, **marks, **figures}.items():
             ids[place] = class_of[letter]
-        printed.append(_kept(replace(line, ctc_ids=ids), [True] * len(ids) if french else _no_thin_space(text)))
+        kept = _kept(replace(line, ctc_ids=ids), [True] * len(ids) if french else _no_thin_space(text))
+        text = "".join(characters[index] for index in kept.ctc_ids)
+        printed.append(spaced_alike(kept, text, class_of[" "]))
     return tuple(printed)
 
 
