@@ -35,7 +35,7 @@ class Change:
 
     @property
     def sureness(self) -> npt.NDArray[np.float32]:
-        """How sure the hypothesis is of each character that goes."""
+        """Posterior [removed characters] of each character of the hypothesis that goes."""
         return self.line.ctc_posteriors[self.removed.start : self.removed.stop]
 
 
@@ -109,8 +109,8 @@ class ChangeRules:
 
     def _is_shape(self, change: Change) -> bool:
         """Tell whether one quotation mark gives way to another shape of it."""
-        one, drafted = len(change.removed) == 1, change.line.ctc_ids
-        return one and self._is_same_mark(change.chosen, int(drafted[change.removed.start]))
+        one, hypothesis = len(change.removed) == 1, change.line.ctc_ids
+        return one and self._is_same_mark(change.chosen, int(hypothesis[change.removed.start]))
 
     def _is_seen(self, change: Change, seen_to: int) -> bool:
         """Tell whether the picture of a character that comes is that of the same one before it, as in CTC.
