@@ -107,20 +107,23 @@ class CompactModel:
             lines = self._see(pixels)
         clear = [line for line in lines if not self._is_noise(line)]
         legible = self._writing(pixels, clear)
-        drawn = {id(line) for line in clear}.difference(map(id, legible))  # ornaments and strokes are no script
-        unread = unread_ratio(pixels, [line for line in lines if id(line) not in drawn], legible)
-        lines = lines_of_this_side(pixels, legible, self._recognizer)
+        printed = lines_of_this_side(pixels, legible, self._recognizer)
+        # neither ornaments and strokes nor the image in a mirror are a script
+        no_script = {id(line) for line in clear}.difference(map(id, printed))
+        unread = unread_ratio(pixels, [line for line in lines if id(line) not in no_script], printed)
         height_px, width_px = pixels.shape[:2]
-        order = reading_order([line.quad for line in lines], [line.direction for line in lines], width_px, height_px)
+        order = reading_order(
+            [line.quad for line in printed], [line.direction for line in printed], width_px, height_px
+        )
         return EncodedPage(
             page_number=image.page_number,
             width_px=width_px,
             height_px=height_px,
             dpi=image.dpi,
             rotation=rotation,
-            lines=as_printed([lines[index] for index in order], self._recognizer.characters),
-            blank_reason=None if lines else BlankReason.SHOW_THROUGH if legible else why_blank(pixels),
-            unread_ratio=unread if len(lines) == len(legible) else 0.0,  # a mirror's image is no script
+            lines=as_printed([printed[index] for index in order], self._recognizer.characters),
+            blank_reason=None if printed else BlankReason.SHOW_THROUGH if legible else why_blank(pixels),
+            unread_ratio=unread,
         )
 
     def prefill(self, page: EncodedPage, context: AttentionContext) -> KVBlock:

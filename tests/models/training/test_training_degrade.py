@@ -22,7 +22,7 @@ from models.training.drawing.degrade import (
     rubbish,
 )
 
-FROZEN = Path(__file__).parents[3] / "flows" / "degradations.json"
+FROZEN = Path(__file__).parents[3] / "flows" / "bench" / "degradations.json"
 
 
 def printed() -> Image:
