@@ -139,7 +139,7 @@ class QualityConfig(_Config):
     """
 
     version: Literal[3] = Field(3, description="meaning of the checks")
-    gate: bool = Field(True, description="check before publishing and keep back what fails")
+    gate: bool = Field(True, description="check before publishing and quarantine what fails")
     max_quarantined_ratio: float = Field(
         0.05, ge=0, le=1, description="quarantined pages that a published document may have [ratio]"
     )

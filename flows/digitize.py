@@ -228,7 +228,7 @@ def _only_run_of(document: DocumentRef, work: Path) -> Iterator[None]:
 
 def _warn_of_pages_that_go(published_folder: str, selected: Sequence[int]) -> None:
     """Say before the work what a publication of other pages will replace: it holds the selected pages and no others."""
-    if gone := sorted(publish.published_pages(published_folder) - set(selected)):
+    if gone := sorted(publish.published_page_numbers(published_folder) - set(selected)):
         logger.warning(
             "%s holds pages %s too; this run replaces it without them. To keep them, select them as well (--pages).",
             published_folder,

@@ -21,7 +21,7 @@ from data_contracts.formats.manifest import WORK_FOLDER
 PARENT_PID_NAME = "TOMEFLOW_PARENT_PID"
 SERVED_OUTPUT_NAME = "TOMEFLOW_SERVED_OUTPUT"
 FILES_PATH = "tomeflow"
-MARKS_FOLDER_NAME = "TOMEFLOW_MARKS_FOLDER"
+LOCKS_FOLDER_NAME = "TOMEFLOW_LOCKS_FOLDER"
 LISTENING_HOST_NAME = "TOMEFLOW_LISTENING_HOST"
 SERVER_AUTH_NAME = "PREFECT_SERVER_API_AUTH_STRING"
 CLIENT_AUTH_NAME = "PREFECT_API_AUTH_STRING"
@@ -145,9 +145,9 @@ def parent_pid() -> int | None:
     return int(pid) if pid else None
 
 
-def marks_folder() -> Path | None:
-    """Return where a run marks that it is alive; None under a worker that nobody told."""
-    return _path(MARKS_FOLDER_NAME)
+def locks_folder() -> Path | None:
+    """Return where a run locks a file while it is alive; None under a worker that was given no folder."""
+    return _path(LOCKS_FOLDER_NAME)
 
 
 def served_folders() -> dict[str, Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -48,6 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(QUIET_ENVIRONMENT)
     home = tempfile.mkdtemp(prefix="tomeflow-tests-")
     os.environ["PREFECT_HOME"] = home
+    # Whoever starts the tests in the background has them ignore interrupts, and every child inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
     config.add_cleanup(_end_idle_processes)
 

@@ -78,7 +78,9 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return add
 
 
-def test_a_format(added: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_format_from_outside_is_written_and_counted(
+    added: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = added("tomeflow_words_as_csv", WORDS_AS_CSV)
     monkeypatch.setitem(FORMATS, "csv", Format("csv", "words.csv", words.CsvWriter, words.count_pages))
     book = fetch_document(str(scanned_pdf(tmp_path / "book.pdf", 3)), tmp_path / "spool")
@@ -121,7 +123,7 @@ def test_a_format_that_nobody_added_is_refused_and_the_form_offers_those_there_a
         assert offered == ["txt", "pdf", "jsonl", "csv"]
 
 
-def test_a_check(added: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_from_outside_accuses_a_page(added: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     line = 'Check("page is not crowded", "characters", "critical", maximum=10)'
     crowded = added("tomeflow_crowded", f"from data_contracts.quality.suites import Check\n\nCHECK = {line}\n").CHECK
     as_shipped = suites.page_checks
@@ -141,7 +143,7 @@ def load(reading):
 """
 
 
-def test_a_reader(added: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_from_outside_reads_a_page(added: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from prefect.utilities.callables import parameter_schema
 
     from flows.commands.cli import main

@@ -1,4 +1,4 @@
-"""What a page's text alone says about its reading: repetition, strange characters, near_duplicates among the pages.
+"""What a page's text alone says about its reading: repetition, strange characters, near-duplicates among the pages.
 
 Pure functions of the text; thresholds live in ``QualityConfig``. Distinct-n is the share of different
 n-grams among all n-grams of a page (arXiv 2606.23050, there over model tokens; here over words, and over
@@ -131,7 +131,7 @@ def find_near_duplicates(pages: Iterable[tuple[int, str]]) -> list[tuple[int, in
     """Return pairs of page numbers (first, copy) whose texts are the same but for white space and case.
 
     ``pages`` are (page number, text). A page photographed twice reads alike, not always equally: pages also
-    count as near_duplicates when nine in ten of their longer lines are equal.
+    count as near-duplicates when nine in ten of their longer lines are equal.
     """
     holders: dict[str, int] = {}
     lines_of: dict[int, frozenset[str]] = {}

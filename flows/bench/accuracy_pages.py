@@ -167,25 +167,27 @@ def _encoder_version() -> str:
     from models.compact.onnx_weights import DETECTOR, RECOGNIZER
 
     code = hashlib.sha256()
-    for package, pattern in ((compact, _EYES), (layout, ("*",))):
+    for package, patterns in ((compact, ENCODER_CODE), (layout, ("*.py",))):
         (folder,) = package.__path__
-        for path in sorted(path for name in pattern for path in Path(folder).glob(f"{name}.py")):
+        for path in sorted(path for pattern in patterns for path in Path(folder).glob(pattern)):
             code.update(path.read_bytes())
     return f"{DETECTOR.sha256} {RECOGNIZER.sha256} {code.hexdigest()}"
 
 
-_EYES = (
-    "blank",
-    "detector",
-    "figures",
-    "line_shape",
-    "long_s",
-    "onnx_weights",
-    "orientation",
-    "recognizer",
-    "show_through",
-    "typography",
+ENCODER_CODE = (
+    "detect/*.py",
+    "recognise/*.py",
+    "recognise/*.json",
+    "words/ideographs.py",
+    "words/language.py",
+    "words/split.py",
+    "line_shape.py",
+    "onnx_weights.py",
+    "orientation.py",
+    "ornaments.py",
+    "reader.py",
 )
+"""Of ``models/compact``: what can change an encoded page."""
 
 
 def _digest(text: str) -> str:

@@ -141,7 +141,7 @@ def _measure(setup: Setup, documents: int) -> Report:
     """Measure one after another, so that at no time two of them are in memory; SR-SWA first, for its peak's sake."""
     from flows.bench import kv_measure
     from flows.bench.page_turner import PageTurner
-    from models.sr_swa.baselines import RIVALS
+    from models.sr_swa.baselines import BASELINES
     from models.sr_swa.planted import outcomes
 
     _say(f"SR-SWA: {setup.pages} pages, {setup.layers} layers")
@@ -154,7 +154,7 @@ def _measure(setup: Setup, documents: int) -> Report:
     latency_ratio = kv_measure.measure_latency_ratio(setup, turner)
     del turner
     baselines = []
-    for baseline in RIVALS:
+    for baseline in BASELINES:
         _say(baseline.name)
         baselines.append(kv_measure.measure_baseline(setup, baseline))
     found = tuple(outcomes(documents)) if documents else ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, GetJsonSchemaHandler
-from pydantic_core import CoreSchema
 
 from data_contracts.config import DigitizeConfig
 from models.zoo import READERS, require_reader
@@ -26,7 +25,7 @@ def _with_known_names(config: DigitizeConfig) -> DigitizeConfig:
 class _OffersNames:
     """Has the schema of the configuration list what the two registries hold."""
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         shown = handler(schema)
         fields = handler.resolve_ref_schema(shown)["properties"]
         fields["formats"]["items"]["enum"] = list(FORMATS)

@@ -26,9 +26,9 @@ from tasks import storage
 
 DATABASE = "prefect.db"
 _BESIDE = ("-wal", "-shm")
-_BROKEN = ("OperationalError", "IntegrityError", "DatabaseError")
-"""What a migration ends with that meets the half of an earlier one, or a file that is no database."""
-
+_BROKEN = ("OperationalError", "IntegrityError", "DatabaseError", "ValueError: No such")
+"""What a migration ends with that meets the half of an earlier one (its tables, columns and indexes may be there or
+not), or a file that is no database."""
 
 _NO_ROOM = ("disk is full", "disk I/O error", "No space left", "File too large")
 

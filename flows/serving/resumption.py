@@ -16,22 +16,22 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Crashed, Scheduled
 
 from flows.serving.liveness_locks import interrupted_runs
-from flows.settings import marks_folder
+from flows.settings import locks_folder
 
 # A run that dies again and again may be what brings the machine down.
 MOST_STARTS = 5
 
 
 def resume_interrupted_runs(client: SyncPrefectClient) -> None:
-    """Put the runs into the queue whose processes are gone; a mark goes only when the server has taken that."""
-    for mark in interrupted_runs(marks_folder()):
-        flow_run_id = UUID(mark.name)
+    """Put the runs into the queue whose processes are gone; a lock file goes only when the server has taken that."""
+    for lock_file in interrupted_runs(locks_folder()):
+        flow_run_id = UUID(lock_file.name)
         with suppress(FileNotFoundError):  # it ended in order just now
-            dead = mark.stat()
+            dead = lock_file.stat()
             if (state := _state_to_come(client, flow_run_id)) is not None:
                 client.set_flow_run_state(flow_run_id, state, force=True)
-            if mark.stat().st_ino == dead.st_ino:  # else it has begun again, under a mark of its own
-                mark.unlink()
+            if lock_file.stat().st_ino == dead.st_ino:  # else it has begun again, with a lock file of its own
+                lock_file.unlink()
 
 
 def _state_to_come(client: SyncPrefectClient, flow_run_id: UUID) -> State[Any] | None:

@@ -27,8 +27,8 @@ from flows.serving.parent_watchdog import child_environment
 from flows.serving.prefect_server import log_file, serve_lock, start_ready_server, stop_server
 from flows.settings import (
     CLIENT_AUTH_NAME,
+    LOCKS_FOLDER_NAME,
     LOOPBACK_HOSTS,
-    MARKS_FOLDER_NAME,
     SERVED_OUTPUT_NAME,
     SERVER_AUTH_NAME,
     Settings,
@@ -64,13 +64,13 @@ class Served:
         self.ui_url = f"http://{bracketed(_EVERY_ADDRESS.get(host, host))}:{port}"
         self._output = settings.absolute_output
         self._home = settings.prefect_home
-        self._marks = self._home / "running"
+        self._locks = self._home / "running"
         self._host, self._port, self._at_once = host, port, at_once
         self._auth = settings.server_auth
         self._environment = {
             "PREFECT_HOME": str(self._home),
             "PREFECT_API_URL": f"{self.ui_url}/api",
-            MARKS_FOLDER_NAME: str(self._marks),
+            LOCKS_FOLDER_NAME: str(self._locks),
             SERVED_OUTPUT_NAME: self._output,
         }
         if self._auth:
@@ -99,7 +99,7 @@ class Served:
                 self._say("the worker ended; starting it again")
                 time.sleep(RESTART_PAUSE_S)
                 self._start_worker()
-            if interrupted_runs(self._marks):
+            if interrupted_runs(self._locks):
                 self._say("a run was cut off; it goes on from its checkpoints")
                 if failure := self._in_a_process("flows.serving.resumption"):
                     self._say(f"it could not be put into the queue yet:\n{failure}")

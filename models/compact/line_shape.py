@@ -20,7 +20,10 @@ _Edges = tuple[tuple[Point, Point], tuple[Point, Point]]
 
 
 def cut_line(pixels: Pixels, quad: Quad, direction: Direction) -> Pixels:
-    """Return the line as an image whose text runs along x; one that runs down is turned counter-clockwise."""
+    """Return the line at ``quad`` [px] of ``pixels`` [height, width, 3] as an image [thickness, length, 3].
+
+    Its text runs along x; a line that runs down is turned counter-clockwise.
+    """
     import cv2
 
     (first, first_end), (second, second_end) = _edges_across(quad)
@@ -38,18 +41,18 @@ def cut_line(pixels: Pixels, quad: Quad, direction: Direction) -> Pixels:
 
 
 def length_px(quad: Quad, direction: Direction) -> float:
-    """Return how long the text's line is: the longer of its two edges, at least 1 px."""
+    """Return how long the text's line is [px]: the longer of its two edges, at least 1 px."""
     return max(1.0, *(_distance(*edge) for edge in _edges(quad, direction)))
 
 
 def thickness_px(quad: Quad, direction: Direction) -> float:
-    """Return how thick the line is: the longer of its two ends."""
+    """Return how thick the line is [px]: the longer of its two ends."""
     (first, first_end), (second, second_end) = _edges(quad, direction)
     return max(_distance(first, second), _distance(first_end, second_end))
 
 
 def strip(quad: Quad, direction: Direction, start: float, end: float) -> list[Point]:
-    """Return the four corners of the part of the line between two shares of its length."""
+    """Return the four corners [px] of the part of the line between two shares of its length."""
     return [_between(*edge, share) for edge in _edges(quad, direction) for share in (start, end)]
 
 

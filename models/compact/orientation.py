@@ -16,8 +16,8 @@ import numpy as np
 
 from data_contracts.geometry import Point
 from models.compact.line_shape import Direction, Pixels, cut_line, point_along, thickness_px
-from models.compact.recognise.recognizer import LineRecognizer, Reading
-from models.compact.words.words import is_ideographic, is_mostly_ideographic
+from models.compact.recognise.recognizer import CtcHypothesis, LineRecognizer
+from models.compact.words.ideographs import is_ideographic, is_mostly_ideographic
 from models.sr_swa.pages import EncodedLine, Rotation
 
 SAMPLE_LINES = 8
@@ -46,7 +46,7 @@ class _Sample:
     """The longest lines of the page's direction, read one way up."""
 
     lines: tuple[EncodedLine, ...]
-    readings: tuple[Reading, ...]
+    readings: tuple[CtcHypothesis, ...]
     flipped: bool
 
     @property
@@ -57,17 +57,18 @@ class _Sample:
 
 
 def turn(pixels: Pixels, rotation: Rotation) -> Pixels:
-    """Return ``pixels`` turned clockwise by ``rotation`` degrees."""
+    """Return ``pixels`` [height, width, 3] turned clockwise by ``rotation`` [degrees]."""
     return np.ascontiguousarray(np.rot90(pixels, -rotation // 90))
 
 
 def find_rotation(pixels: Pixels, lines: Sequence[EncodedLine], recognizer: LineRecognizer) -> Rotation:
     """Return the clockwise turn [degrees] that makes the page upright; 0 unless the evidence is clear.
 
-    ``lines`` are those of ``pixels`` as it stands. An upright page with sure lines across costs no trial.
+    ``lines`` are those of ``pixels`` [height, width, 3] as it stands. An upright page with sure lines across costs no
+    trial.
     """
     direction, longest = _longest(lines)
-    sample = _Sample(longest, tuple(Reading.of(line) for line in longest), flipped=False)
+    sample = _Sample(longest, tuple(CtcHypothesis.of(line) for line in longest), flipped=False)
     if sample.confidence < SURE_CONFIDENCE:
         crops = [np.rot90(cut_line(pixels, line.quad, direction), 2) for line in longest]
         other = _Sample(longest, tuple(recognizer.read_images(crops)), flipped=True)
@@ -130,7 +131,7 @@ def _cells(pixels: Pixels, sample: _Sample, recognizer: LineRecognizer) -> tuple
             if is_ideographic(recognizer.text([index])):
                 center = point_along(line.quad, line.direction, 1 - share if sample.flipped else share)
                 found.append((center, thickness_px(line.quad, line.direction), int(index)))
-    chosen = [found[place] for place in np.linspace(0, len(found) - 1, min(len(found), SAMPLE_CHARACTERS)).astype(int)]
+    chosen = [found[index] for index in np.linspace(0, len(found) - 1, min(len(found), SAMPLE_CHARACTERS)).astype(int)]
     return [_square(pixels, center, side_px) for center, side_px, _ in chosen], [index for *_, index in chosen]
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from data_contracts.geometry import Box
 from models.compact.line_shape import Pixels, cut_line, thickness_px
-from models.compact.words.words import is_ideographic
+from models.compact.words.ideographs import is_ideographic
 from models.sr_swa.pages import EncodedLine
 
 SURE_CONFIDENCE = 0.9
@@ -64,7 +64,7 @@ class _Page:
 
 
 def without_ornaments(pixels: Pixels, lines: Sequence[EncodedLine], texts: Sequence[str]) -> list[EncodedLine]:
-    """Return those ``lines`` of ``pixels`` that may be writing; ``texts`` are their hypotheses."""
+    """Return those ``lines`` of ``pixels`` [height, width, 3] that may be writing; ``texts`` are their hypotheses."""
     page = _Page.of(lines, texts)
     lettered = [line for line, text in zip(lines, texts, strict=True) if any(map(str.isalnum, text))]
     return [

@@ -1,7 +1,7 @@
 """The compact model: PP-OCRv6 behind the ``OcrModel`` protocol, on the CPU.
 
 ``encode_visual`` encodes: which way up, where the lines are and in what order, their frames. ``decode`` writes what
-the CTC head writes, after the decoder has verified it letter by letter (``verify.py``) and after a lexicon rescoring
+the CTC head writes, after the decoder has verified it letter by letter (``verify.py``) and after lexicon rescoring
 at the words that are still unsure (``rescoring.py``).
 """
 
@@ -29,13 +29,13 @@ from models.compact.recognise.ctc_score import CtcHead
 from models.compact.recognise.line_ends import without_strokes
 from models.compact.recognise.recognizer import LineRecognizer
 from models.compact.recognise.show_through import lines_of_this_side
+from models.compact.recognise.text_line import hypothesis_line
 from models.compact.recognise.typography import as_printed
 from models.compact.rescore.page_memory import GEOMETRY, page_block
 from models.compact.rescore.rescoring import Rescored, WordRescorer
 from models.compact.words.hypothesis_words import confident_words, page_words
-from models.compact.words.page_language import common_words, common_words_sha256, page_language
+from models.compact.words.language import common_words, common_words_sha256, page_language
 from models.compact.words.word_list import load_word_lists
-from models.compact.words.words import hypothesis_line
 from models.layout import line_directions, reading_order
 from models.sr_swa.geometry import Geometry
 from models.sr_swa.pages import Decoding, EncodedLine, EncodedPage, PageImage
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from models.sr_swa.context import AttentionContext
     from models.sr_swa.memory.kv import KVBlock
 
-ALGORITHM = "compact-15"
+ALGORITHM = "compact-16"
 """To be raised with every change of this package that can change a reading."""
 NOISE_CONFIDENCE = 0.3
 """Mean posterior below which a line is a pattern in a picture. Of 1,838 lines on 59 pages of the shared books, none
@@ -95,7 +95,10 @@ class CompactModel:
         return self._recognizer.characters
 
     def encode_visual(self, image: PageImage) -> EncodedPage:
-        """Return the legible lines of a page in reading order, after turning it upright; or why it has none."""
+        """Return the legible lines of a page in reading order, after turning it upright; or why it has none.
+
+        Quads are pixels [px] of the upright page.
+        """
         pixels = image.pixels
         lines = self._see(pixels)
         rotation = find_rotation(pixels, lines, self._recognizer)
@@ -104,20 +107,23 @@ class CompactModel:
             lines = self._see(pixels)
         clear = [line for line in lines if not self._is_noise(line)]
         legible = self._writing(pixels, clear)
-        drawn = {id(line) for line in clear}.difference(map(id, legible))  # ornaments and strokes are no script
-        unread = unread_ratio(pixels, [line for line in lines if id(line) not in drawn], legible)
-        lines = lines_of_this_side(pixels, legible, self._recognizer)
+        printed = lines_of_this_side(pixels, legible, self._recognizer)
+        # neither ornaments and strokes nor the image in a mirror are a script
+        no_script = {id(line) for line in clear}.difference(map(id, printed))
+        unread = unread_ratio(pixels, [line for line in lines if id(line) not in no_script], printed)
         height_px, width_px = pixels.shape[:2]
-        order = reading_order([line.quad for line in lines], [line.direction for line in lines], width_px, height_px)
+        order = reading_order(
+            [line.quad for line in printed], [line.direction for line in printed], width_px, height_px
+        )
         return EncodedPage(
             page_number=image.page_number,
             width_px=width_px,
             height_px=height_px,
             dpi=image.dpi,
             rotation=rotation,
-            lines=as_printed([lines[place] for place in order], self._recognizer.characters),
-            blank_reason=None if lines else BlankReason.SHOW_THROUGH if legible else why_blank(pixels),
-            unread_ratio=unread if len(lines) == len(legible) else 0.0,  # a mirror's image is no script
+            lines=as_printed([printed[index] for index in order], self._recognizer.characters),
+            blank_reason=None if printed else BlankReason.SHOW_THROUGH if legible else why_blank(pixels),
+            unread_ratio=unread,
         )
 
     def prefill(self, page: EncodedPage, context: AttentionContext) -> KVBlock:
@@ -147,23 +153,23 @@ class CompactModel:
             for line, reading in zip(page.lines, readings, strict=True)
         ]
         verified = as_printed(written, self.characters)  # the decoder writes shapes, as it was taught
-        looked = (
+        rescored = (
             self._lexicon_rescoring.rescore_page(verified, context) if self._lexicon_rescoring else Rescored(verified)
         )
         lines, doubts = [], [0.0]
-        for index, encoded in enumerate(looked.lines):
+        for index, encoded in enumerate(rescored.lines):
             line = hypothesis_line(encoded, self._recognizer.characters)
             if line is not None:
                 doubts.append(1 - line.confidence)
                 changed = not np.array_equal(verified[index].ctc_ids, page.lines[index].ctc_ids)
                 read_by = DECODER + readings[index].weights if changed else line.read_by
-                read_by = LEXICON_RESCORING if index in looked.changed_lines else read_by
-                helped_by = looked.helping_pages(index)
+                read_by = LEXICON_RESCORING if index in rescored.changed_lines else read_by
+                helped_by = rescored.helping_pages(index)
                 lines.append(line.model_copy(update={"read_by": read_by, "helped_by_pages": helped_by}))
-        ids = [int(index) for encoded in looked.lines for index in encoded.ctc_ids]
+        ids = [int(index) for encoded in rescored.lines for index in encoded.ctc_ids]
         self.remember(page, context)
         return Decoding(
-            lines=tuple(lines), token_ids=tuple(ids), uncertainty=max(doubts), window_mass=looked.window_mass
+            lines=tuple(lines), token_ids=tuple(ids), uncertainty=max(doubts), window_mass=rescored.window_mass
         )
 
     def remember(self, page: EncodedPage, context: AttentionContext) -> None:

@@ -189,7 +189,7 @@ class PageLoop(Baseline):
         self.buffer.write(page, self.workload.geometry.prompt_tokens)
 
 
-RIVALS: tuple[type[Baseline], ...] = (FullCache, ReferenceSlidingCache, StreamingCache, PageLoop)
+BASELINES: tuple[type[Baseline], ...] = (FullCache, ReferenceSlidingCache, StreamingCache, PageLoop)
 
 
 def ring_attention_tokens(workload: Workload, pages: int, devices: int) -> int:

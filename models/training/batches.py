@@ -15,7 +15,9 @@ import numpy.typing as npt
 import torch
 
 from models.compact.decode.decoder import END_CLASS
-from models.compact.decode.line_batch import LineBatch, payload, word_frames, word_picture
+from models.compact.decode.line_batch import LineBatch
+from models.compact.words.split import WordSpan
+from models.compact.words.word_tokens import word_frames, word_ids, word_picture
 from models.training.drawing.shards import Document, Sample
 
 CONFIDENT_WORD = 0.8
@@ -151,14 +153,14 @@ def memory_of(document: Document) -> Memory | None:
         return None
     return Memory(
         pictures=torch.from_numpy(np.stack([word_picture(sample.line, word) for sample, word in words])),
-        payload=torch.from_numpy(np.stack([payload(sample.line, word) for sample, word in words])).long(),
+        payload=torch.from_numpy(np.stack([word_ids(sample.line, word) for sample, word in words])).long(),
         pages=torch.tensor([sample.page for sample, _ in words]),
         identity=torch.tensor([_identity(sample, *_span(sample, word)) for sample, word in words]),
     )
 
 
-def _span(sample: Sample, word: object) -> tuple[int, int]:
-    frames = word_frames(sample.line, word)  # type: ignore[arg-type]
+def _span(sample: Sample, word: WordSpan) -> tuple[int, int]:
+    frames = word_frames(sample.line, word)
     return frames.start, frames.stop
 
 

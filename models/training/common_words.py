@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections import Counter
 from pathlib import Path
 
-from models.compact.words.page_language import COMMON_WORDS_FILE, counted
+from models.compact.words.language import COMMON_WORDS_FILE, counted
+from models.compact.words.split import split_letters
 from models.training.drawing.old_spelling import Language, old_french
 from models.training.drawing.text import Corpus
 
@@ -25,7 +25,7 @@ def commonest(corpus: Corpus) -> list[str]:
     counts: Counter[str] = Counter()
     for paragraph in corpus.texts:
         for spelling in (paragraph, old_french(paragraph)) if corpus.language == "fr" else (paragraph,):
-            counts.update(counted(word for word in re.findall(r"[^\W\d_]+", spelling) if word.islower()))
+            counts.update(counted(word for span in split_letters(spelling) if (word := span.cut(spelling)).islower()))
     return sorted(word for word, _ in counts.most_common(WORDS))
 
 

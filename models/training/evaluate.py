@@ -50,7 +50,7 @@ class Count:
     passes: int = 0
     worse_lines: int = 0
     better_lines: int = 0
-    draft_kinds: Counter[Kind] = field(default_factory=Counter)
+    hypothesis_kinds: Counter[Kind] = field(default_factory=Counter)
     kinds: Counter[Kind] = field(default_factory=Counter)
 
     def add(self, truth: str, hypothesis: str, reading: str, passes: int) -> None:
@@ -64,13 +64,13 @@ class Count:
         self.passes += passes
         self.worse_lines += after > before
         self.better_lines += after < before
-        self.draft_kinds += count_errors(truth, hypothesis)
+        self.hypothesis_kinds += count_errors(truth, hypothesis)
         self.kinds += count_errors(truth, reading)
 
     @property
     def spoilt(self) -> int:
         """How many figures and marks more are wrong than in the hypothesis, each kind by itself."""
-        return sum(max(0, self.kinds[kind] - self.draft_kinds[kind]) for kind in (Kind.DIGITS, Kind.PUNCTUATION))
+        return sum(max(0, self.kinds[kind] - self.hypothesis_kinds[kind]) for kind in (Kind.DIGITS, Kind.PUNCTUATION))
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Count:
             "cer": round(self.errors / size, 5),
             "hypothesis_errors": self.hypothesis_errors,
             "errors": self.errors,
-            "draft_errors_by_kind": dict(self.draft_kinds),
+            "hypothesis_errors_by_kind": dict(self.hypothesis_kinds),
             "errors_by_kind": dict(self.kinds),
             "better_lines": self.better_lines,
             "worse_lines": self.worse_lines,

@@ -23,10 +23,9 @@ from data_contracts.text import edit_distance, normalise_pair
 from models.compact.decode.verify import Reading
 from models.compact.reader import CompactModel
 from models.compact.recognise.typography import as_printed
-from models.compact.rescore.page_memory import word_picture
 from models.compact.words.hypothesis_words import page_words
 from models.compact.words.word_list import load_word_lists
-from models.compact.words.words import Span
+from models.compact.words.word_tokens import word_picture
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.continuous import ContinuousDecoder
 from models.sr_swa.memory.store import Reference, Selector, SparseReferenceStore, random_selection
@@ -74,7 +73,7 @@ class Truth:
         lines = as_printed(written, self._model.characters)
         for sample, line, words in zip(samples, lines, page_words(lines, self._model.characters), strict=True):
             for word in words:
-                picture = word_picture(line, Span(word.start, word.stop)).tobytes()
+                picture = word_picture(line, word).astype(np.float16).tobytes()
                 self._words[picture] = key_of(truth_of(sample, word, self._model.characters))
 
     def pages(self, store: SparseReferenceStore, query: Any) -> tuple[str, list[Reference]]:

@@ -1,6 +1,6 @@
 """Fits the thresholds of lexicon rescoring on generated documents of many pages: ``python -m ... --cache DIR``.
 
-Every doubtful word of every page is looked at in the loop that reads documents, with the general list and without, and
+Every doubtful word of every page is rescored in the loop that reads documents, with the general list and without, and
 what spoke for each text is kept; since nothing that is decided enters the memory, settings can then be compared
 without reading anything again. Fitted on ``long_documents``, reported on ``long_held_out``, whose text, names and
 typefaces are others.
@@ -22,12 +22,12 @@ from rapidfuzz.distance import Levenshtein
 from data_contracts.config import SrSwaConfig
 from models.compact.onnx_weights import open_recognizer
 from models.compact.recognise.ctc_score import CtcHead
+from models.compact.recognise.text_line import hypothesis_line
 from models.compact.rescore.page_memory import GEOMETRY, page_block
 from models.compact.rescore.rescoring import WordRescorer
 from models.compact.rescore.word_choice import Evidence, Thresholds, choose
 from models.compact.words.hypothesis_words import HypothesisWord
 from models.compact.words.word_list import WordList, load_word_lists
-from models.compact.words.words import hypothesis_line
 from models.sr_swa.continuous import ContinuousDecoder
 from models.sr_swa.pages import Decoding, EncodedLine, EncodedPage
 from models.training.drawing import shards
@@ -95,11 +95,11 @@ class WatchedReader:
         return page_block(page, self._rescorer.characters)
 
     def decode(self, page: EncodedPage, context: Any) -> Decoding:
-        """Look at the page again and write it."""
-        looked = self._rescorer.rescore_page(page.lines, context)
+        """Rescore the page and write it."""
+        rescored = self._rescorer.rescore_page(page.lines, context)
         self._rescorer.count_page(page.lines, context)
-        written = (hypothesis_line(line, self._rescorer.characters) for line in looked.lines)
-        return Decoding(lines=tuple(line for line in written if line), window_mass=looked.window_mass)
+        written = (hypothesis_line(line, self._rescorer.characters) for line in rescored.lines)
+        return Decoding(lines=tuple(line for line in written if line), window_mass=rescored.window_mass)
 
 
 def doubts_of(document: shards.Document, rescorer: Watched) -> Iterator[Doubt]:

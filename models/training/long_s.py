@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from models.compact.recognise.long_s import REACHES, TABLE, as_context, contexts
+from models.compact.words.split import split_letters
 
 STRENGTH = 2.0
 """What a narrower context counts for, in occurrences, when it is refined by a wider one."""
@@ -42,7 +42,8 @@ def main() -> None:
 
 
 def _words(text: str, share: float) -> list[str]:
-    return re.findall(r"[^\W\d_]+", text[: round(share * len(text))])
+    part = text[: round(share * len(text))]
+    return [word.cut(part) for word in split_letters(part)]
 
 
 def log_odds_table(words: Iterable[str]) -> dict[str, float]:

@@ -151,8 +151,8 @@ def _published_names(manifest: str) -> set[str]:
     return set(_stated(manifest, "files")) & {one.file_name for one in FORMATS.values()}
 
 
-def published_pages(folder: str) -> set[int]:
-    """Return the pages that what is published in ``folder`` consists of; none if nothing is."""
+def published_page_numbers(folder: str) -> set[int]:
+    """Return the numbers of the pages that what is published in ``folder`` consists of; none if nothing is."""
     return set(_stated(storage.join(folder, MANIFEST), "selected_pages"))
 
 

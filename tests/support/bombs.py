@@ -97,7 +97,7 @@ def tiny_tiles(pdf: Pdf, page: pikepdf.Page) -> None:
     """A page filled with a pattern of forms that repeats every thousandth of a point."""
     shape = {"Type": Name.XObject, "Subtype": Name.Form, "BBox": Array([0, 0, 1, 1])}
     form = pdf.make_stream(b"0 0 1 1 re f", **shape)
-    for _ in range(12):
+    for _ in range(18):
         form = pdf.make_stream(b"/A Do /A Do", **shape, Resources=Dictionary(XObject=Dictionary(A=form)))
     pattern = pdf.make_stream(
         b"/A Do",

@@ -1,8 +1,8 @@
 """What a change of a hypothesis takes away, what speaks against it, and how sure it can be.
 
 A figure, a bracket or another mark stays where the hypothesis is sure of it, since what stands beside it does not tell
-it; only a space may come before it. No figure is invented where the hypothesis has nothing. Knows nothing of the
-decoder.
+it; only a space may come before it. No figure is invented where the hypothesis has nothing, and no character is written
+twice from one picture of it. Knows nothing of the decoder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Change:
 
     @property
     def sureness(self) -> npt.NDArray[np.float32]:
-        """How sure the hypothesis is of each character that goes."""
+        """Posterior [removed characters] of each character of the hypothesis that goes."""
         return self.line.ctc_posteriors[self.removed.start : self.removed.stop]
 
 
@@ -66,10 +66,11 @@ class ChangeRules:
             stop += 1
         return Change(line, chosen, frame, range(used, stop))
 
-    def forbids(self, change: Change, before: Sequence[int]) -> bool:
+    def forbids(self, change: Change, before: Sequence[int], seen_to: int) -> bool:
         """Tell whether what stays would go, or something come where nothing is missing: no letter stands thrice.
 
-        ``before`` are the last two classes written, fewer at the beginning of the line.
+        ``before`` are the last two classes written, fewer at the beginning of the line; ``seen_to`` is the frame that
+        the last of them was read at, -1 there.
         """
         if not before and change.chosen == self._end_class:  # a smudge reads as a figure now and then
             return bool((self._stays(change.line, change.removed) & (change.sureness >= self._sure_mark)).any())
@@ -77,7 +78,8 @@ class ChangeRules:
             return not self._is_shape(change) and bool(self._stays(change.line, change.removed).any())
         if self._is_space[change.chosen]:
             return not before or bool(self._is_space[before[-1]])
-        return bool(self._is_digit[change.chosen]) or list(before) == [change.chosen] * 2
+        again = list(before[-1:]) == [change.chosen] and self._is_seen(change, seen_to)
+        return bool(self._is_digit[change.chosen]) or list(before) == [change.chosen] * 2 or again
 
     def against(self, change: Change) -> float:
         """Return what the picture has against ``change`` [log-probability].
@@ -107,8 +109,18 @@ class ChangeRules:
 
     def _is_shape(self, change: Change) -> bool:
         """Tell whether one quotation mark gives way to another shape of it."""
-        one, drafted = len(change.removed) == 1, change.line.ctc_ids
-        return one and self._is_same_mark(change.chosen, int(drafted[change.removed.start]))
+        one, hypothesis = len(change.removed) == 1, change.line.ctc_ids
+        return one and self._is_same_mark(change.chosen, int(hypothesis[change.removed.start]))
+
+    def _is_seen(self, change: Change, seen_to: int) -> bool:
+        """Tell whether the picture of a character that comes is that of the same one before it, as in CTC.
+
+        It is unless the frame lies behind the one before, and on the way there is one that shows something else.
+        """
+        line, used = change.line, change.removed.start
+        seen_to = max(seen_to, int(line.ctc_frames[used - 1]) if used else -1)
+        way = line.top_ids[seen_to + 1 : change.frame + 1, 0]
+        return not bool((way != change.chosen).any())
 
     def _is_same_mark(self, one: int, other: int) -> bool:
         return any({one, other} <= marks for marks in self._quotes)

@@ -15,7 +15,7 @@ Extend: TypeAlias = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, t
 
 
 def without_cache(key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what is new: nothing was written before."""
+    """Return ``key`` and ``value`` [lines, heads, steps, dim] as they are: nothing was written before."""
     return key, value
 
 

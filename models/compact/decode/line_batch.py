@@ -5,7 +5,6 @@ Knows no weights. A line's row depends on the line alone; padding is masked ever
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,26 +14,14 @@ import numpy.typing as npt
 import torch
 
 from models.compact.onnx_weights import BLANK_CLASS, FEATURE_DIM
+from models.compact.words.split import TOKEN_CHARACTERS, WordSpan, split_tokens
+from models.compact.words.word_tokens import word_frames, word_picture
 from models.sr_swa.pages import EncodedLine
 
 SPACE_CLASS = 18709
 """The head's last class."""
 CONTEXT_CHARACTERS = 12
 """How many characters before the line the decoder sees; fixed before the batch."""
-CHINESE_RUN = 3
-"""Characters of a "word" where no spaces are."""
-PAYLOAD_CHARACTERS = 24
-"""Characters a word token carries; longer words lose their tail."""
-UNSPACED_CHARACTERS = 16
-"""A hypothesis without a space for so long is cut in runs."""
-
-
-@dataclass(frozen=True)
-class HypothesisWord:
-    """A word of a hypothesis: characters ``start`` to ``stop`` (exclusive) of the hypothesis."""
-
-    start: int
-    stop: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +31,8 @@ class LineBatch:
     ``counts`` [lines, frames]: hypothesis characters begun so far. ``real`` [lines, frames] is False on padding.
     ``totals`` [lines]: hypothesis characters. ``context`` [lines, 12]: ids before the line, -1 where there is none.
     ``word_of_frame`` [lines, frames]: index into the words of the whole batch, -1 outside words; ``from_start`` and
-    ``from_end`` [lines, frames]: the frame's place in its word in characters. ``word_pictures`` [words, 360]: first,
-    mean and last frame of each word. ``words``: those of each line.
+    ``from_end`` [lines, frames]: its offset in its word [characters]. ``word_pictures`` [words, 360]: first, mean and
+    last frame of each word. ``words``: those of each line.
     """
 
     frames: torch.Tensor
@@ -58,7 +45,7 @@ class LineBatch:
     from_start: torch.Tensor
     from_end: torch.Tensor
     word_pictures: torch.Tensor
-    words: tuple[tuple[HypothesisWord, ...], ...]
+    words: tuple[tuple[WordSpan, ...], ...]
 
     @classmethod
     def of(
@@ -71,7 +58,7 @@ class LineBatch:
         counts, real = np.zeros(shape, np.int64), np.zeros(shape, bool)
         places = np.full((3, *shape), -1, np.int64)
         context = np.full((len(lines), CONTEXT_CHARACTERS), -1, np.int64)
-        words: list[tuple[HypothesisWord, ...]] = []
+        words: list[tuple[WordSpan, ...]] = []
         pictures: list[npt.NDArray[np.float32]] = []
         for row, (line, before) in enumerate(zip(lines, contexts, strict=True)):
             length = len(line.frames)
@@ -82,7 +69,7 @@ class LineBatch:
             tail = list(before)[-CONTEXT_CHARACTERS:]
             if tail:
                 context[row, -len(tail) :] = tail
-            own = hypothesis_words(line) if with_words else ()
+            own = tuple(split_tokens(line.ctc_ids.tolist(), SPACE_CLASS)) if with_words else ()
             for word in own:
                 span = word_frames(line, word)
                 places[0, row, span] = len(pictures)
@@ -100,8 +87,8 @@ class LineBatch:
             totals=torch.tensor([len(line.ctc_ids) for line in lines]),
             context=torch.from_numpy(context),
             word_of_frame=torch.from_numpy(places[0]),
-            from_start=torch.from_numpy(places[1].clip(0, PAYLOAD_CHARACTERS - 1)),
-            from_end=torch.from_numpy(places[2].clip(0, PAYLOAD_CHARACTERS - 1)),
+            from_start=torch.from_numpy(places[1].clip(0, TOKEN_CHARACTERS - 1)),
+            from_end=torch.from_numpy(places[2].clip(0, TOKEN_CHARACTERS - 1)),
             word_pictures=torch.from_numpy(stacked),
             words=tuple(words),
         )
@@ -124,45 +111,15 @@ def frame_signals(line: EncodedLine) -> npt.NDArray[np.float32]:
     return np.stack((blank, posteriors[:, 0], spikes), axis=1)
 
 
-def hypothesis_words(line: EncodedLine) -> tuple[HypothesisWord, ...]:
-    """Return the words of the hypothesis: between spaces, or runs of three characters where no spaces are."""
-    spaces = np.flatnonzero(line.ctc_ids == SPACE_CLASS)
-    edges = [-1, *spaces.tolist(), len(line.ctc_ids)]
-    words = []
-    for before, after in itertools.pairwise(edges):
-        step = CHINESE_RUN if after - before > UNSPACED_CHARACTERS else PAYLOAD_CHARACTERS
-        words += [HypothesisWord(at, min(at + step, after)) for at in range(before + 1, after, step)]
-    return tuple(words)
-
-
-def word_frames(line: EncodedLine, word: HypothesisWord) -> slice:
-    """Return the frames from the word's first character to its last."""
-    return slice(int(line.ctc_frames[word.start]), int(line.ctc_frames[word.stop - 1]) + 1)
-
-
-def word_picture(line: EncodedLine, word: HypothesisWord) -> npt.NDArray[np.float32]:
-    """Return first, mean and last frame of the word [360]: what it is like, at both ends, without its position."""
-    frames = line.frames[word_frames(line, word)].astype(np.float32)
-    return np.concatenate((frames[0], frames.mean(axis=0), frames[-1]))
-
-
-def payload(line: EncodedLine, word: HypothesisWord) -> npt.NDArray[np.int32]:
-    """Return the word's hypothesis ids [24], the blank's id where it is shorter."""
-    ids = np.full(PAYLOAD_CHARACTERS, BLANK_CLASS, np.int32)
-    own = line.ctc_ids[word.start : word.stop][:PAYLOAD_CHARACTERS]
-    ids[: len(own)] = own
-    return ids
-
-
 @lru_cache(maxsize=1)
 def wave_table(width: int, longest: int = 2048) -> torch.Tensor:
-    """Return sinusoids [2 * longest, width] for places -longest to longest - 1, in steps of a half."""
+    """Return sinusoids [2 * longest, width] for ``longest`` positions around 0, in steps of half a character."""
     place = torch.arange(-longest, longest).float()[:, None] / 2
     rate = torch.exp(torch.arange(0, width, 2).float() * (-np.log(1000.0) / width))
     return torch.cat((torch.sin(place * rate), torch.cos(place * rate)), dim=1)
 
 
 def waves(half_places: torch.Tensor, width: int) -> torch.Tensor:
-    """Return the sinusoids [..., width] of ``half_places``: twice the place, an integer."""
+    """Return the sinusoids [..., width] of ``half_places`` [...]: twice the position [characters], an integer."""
     table = wave_table(width)
     return table[(half_places + len(table) // 2).clamp(0, len(table) - 1)]

@@ -225,7 +225,8 @@ class Verifier:
         if chosen == suggested:
             return chosen
         change = self._rules.change(writing.line, writing.places[place], chosen, frame)
-        if self._rules.forbids(change, writing.text[max(0, place - 2) : place]):
+        seen_to = writing.frames[-1] if writing.frames else -1
+        if self._rules.forbids(change, writing.text[max(0, place - 2) : place], seen_to):
             return suggested
         if chosen == END_CLASS and not place:
             return chosen if np.exp(logs[best]) >= self._thresholds.no_text_above else suggested

@@ -30,7 +30,7 @@ FEWEST_LINES = 3
 
 
 def uncut_lines(pixels: Pixels, lines: Sequence[EncodedLine]) -> list[EncodedLine]:
-    """Return ``lines`` of ``pixels`` without those of which the page's edge leaves a part only."""
+    """Return ``lines`` of ``pixels`` [height, width, 3] without those of which the page's edge leaves a part only."""
     if len(lines) <= FEWEST_LINES:
         return list(lines)
     typical_px = float(np.median([thickness_px(line.quad, line.direction) for line in lines]))

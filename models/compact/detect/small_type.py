@@ -70,7 +70,10 @@ class SmallLetters:
 
 
 def small_letters(pixels: Pixels, quads: Sequence[Quad], scale: float) -> SmallLetters | None:
-    """Return the small letters of ``pixels`` outside ``quads``, found at ``scale``; None where too few are."""
+    """Return the small letters of ``pixels`` [height, width, 3] outside ``quads`` [px]; None where too few are.
+
+    ``scale`` is that of the view that found the quads: its pixels a page pixel.
+    """
     if scale > LARGEST_SCALE:
         return None
     import cv2

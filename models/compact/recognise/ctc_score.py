@@ -52,7 +52,7 @@ class CtcHead:
         return np.asarray(frames.astype(np.float32) @ self.weights[classes].T + self.bias[classes], np.float32)
 
     def score(self, frames: npt.NDArray[Any], texts: Sequence[Sequence[int]]) -> Scores:
-        """Return log P of each of ``texts`` (class ids without blanks) on ``frames`` [frames, 120], but for a constant.
+        """Return log P [texts] of ``texts`` (class ids, no blanks) on ``frames`` [frames, 120], but for a constant.
 
         The constant is that of the frames, so scores may be compared with one another only.
         """

@@ -35,16 +35,16 @@ _PLAIN_LAST = re.compile(r"\w{3}I")
 
 
 def figures_in(line: EncodedLine, text: str, class_of_one: int, fewest_characters: int) -> dict[int, str]:
-    """Return place -> figure of the letters in ``text`` that are figures, in numbers of so many characters or more.
+    """Return index -> figure of the letters in ``text`` that are figures, in numbers of so many characters or more.
 
     ``text`` is what the hypothesis of ``line`` says, a character an id.
     """
     return {
-        place: FIGURES[text[place]]
+        index: FIGURES[text[index]]
         for start, stop in _numbers(line, text, class_of_one)
         if stop - start >= fewest_characters
-        for place in range(start, stop)
-        if text[place] in FIGURES
+        for index in range(start, stop)
+        if text[index] in FIGURES
     }
 
 
@@ -57,9 +57,9 @@ def _numbers(line: EncodedLine, text: str, class_of_one: int) -> Iterator[tuple[
             yield number.span()
 
 
-def _allows(line: EncodedLine, place: int, class_of_one: int) -> bool:
-    """Tell whether the picture of the hypothesis's character at ``place`` may be a figure one."""
-    frame = int(line.ctc_frames[place])
+def _allows(line: EncodedLine, index: int, class_of_one: int) -> bool:
+    """Tell whether the picture of the hypothesis's character at ``index`` may be a figure one."""
+    frame = int(line.ctc_frames[index])
     some = slice(max(0, frame - BESIDE_FRAMES), frame + BESIDE_FRAMES + 1)
     found = line.top_posteriors[some][line.top_ids[some] == class_of_one]
     return bool(len(found) and found.max() >= NEAR_POSTERIOR)

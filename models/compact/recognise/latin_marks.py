@@ -21,12 +21,12 @@ _LATIN = re.compile("[A-Za-z\u00aa-\u024f]")
 
 
 def full_width_marks(text: str, *, is_chinese_page: bool, known: Container[str]) -> dict[int, str]:
-    """Return place -> mark of Latin type for the full-width marks of a line of Latin letters.
+    """Return index -> mark of Latin type for the full-width marks of a line of Latin letters.
 
     A line without letters is Latin where the page has no Chinese. Only ``known`` marks are put in.
     """
     has_chinese = _CJK.search(text if is_chinese_page else text.replace(CHINESE_ONE, ""))
     if has_chinese or (is_chinese_page and not _LATIN.search(text)):
         return {}
-    latin = {place: OF_FULL_WIDTH[mark] for place, mark in enumerate(text) if mark in OF_FULL_WIDTH}
-    return {place: mark for place, mark in latin.items() if mark in known}
+    latin = {index: OF_FULL_WIDTH[mark] for index, mark in enumerate(text) if mark in OF_FULL_WIDTH}
+    return {index: mark for index, mark in latin.items() if mark in known}

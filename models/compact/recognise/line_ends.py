@@ -1,4 +1,4 @@
-"""DecoderOutput at a line's ends that are no letters: the end of a bar, a rule of a table, a frame.
+"""Strokes at a line's ends that are no letters: the end of a bar, a rule of a table, a frame.
 
 Two things must agree before a line is shortened: the ink of the stroke runs on outside the line, where no letter goes,
 and the rest of the line reads the same without it.
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from data_contracts.geometry import Quad
 from models.compact.line_shape import Pixels, cut_line, length_px, part_of, thickness_px, widen
-from models.compact.recognise.recognizer import LineRecognizer, Reading
+from models.compact.recognise.recognizer import CtcHypothesis, LineRecognizer
 from models.sr_swa.pages import EncodedLine
 
 End = Literal["start", "stop"]
@@ -33,9 +33,9 @@ CONFIDENCE_SLACK = 0.02
 
 
 def without_strokes(pixels: Pixels, lines: Sequence[EncodedLine], recognizer: LineRecognizer) -> list[EncodedLine]:
-    """Return ``lines`` of ``pixels`` without strokes at their ends; one that is nothing else is left out.
+    """Return ``lines`` of ``pixels`` [height, width, 3] without strokes at their ends.
 
-    A line whose reading neither begins nor ends like a stroke costs nothing.
+    One that is nothing else is left out. A line whose reading neither begins nor ends like a stroke costs nothing.
     """
     kept = []
     for line in lines:
@@ -52,7 +52,7 @@ def _without_stroke(pixels: Pixels, line: EncodedLine, end: End, recognizer: Lin
     at_start = end == "start"
     if not text or text[0 if at_start else -1] not in STROKES:
         return line
-    place = _stroke_ends(pixels, line, end, Reading.of(line).shares[0 if at_start else -1])
+    place = _stroke_ends(pixels, line, end, CtcHypothesis.of(line).shares[0 if at_start else -1])
     if place is None:
         return line
     rest = text[1:] if at_start else text[:-1]
@@ -61,7 +61,7 @@ def _without_stroke(pixels: Pixels, line: EncodedLine, end: End, recognizer: Lin
     quad = part_of(line.quad, line.direction, *((place, 1.0) if at_start else (0.0, place)))
     (again,) = recognizer.read(pixels, [quad], [line.direction])
     is_rest = "".join(recognizer.text(again.ctc_ids).split()) == "".join(rest.split())
-    sure = Reading.of(again).confidence >= Reading.of(line).confidence - CONFIDENCE_SLACK
+    sure = CtcHypothesis.of(again).confidence >= CtcHypothesis.of(line).confidence - CONFIDENCE_SLACK
     return again if is_rest and sure else line
 
 

@@ -9,10 +9,11 @@ round s where a long one would stand. The last letter of a word never is one.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+
+from models.compact.words.split import split_letters
 
 TABLE = Path(__file__).with_name("long_s.json")
 REACHES = (3, 2, 1)
@@ -29,11 +30,9 @@ ROUND_RATIO = 0.1
 """And if they are such a share of the s inside words that are read as s. Of blackletter a part of the long s is read as
 s, of early Roman type next to none; a modern page has 25 s inside words in 1,000 characters and hardly any such f."""
 
-_WORD = re.compile(r"[^\W\d_]+")
 
-
-def long_s_places(texts: Sequence[str], shapes: Sequence[str] | None = None) -> list[list[int]]:
-    """Return for each line of a page the places of the ``f`` that are a long s.
+def long_s_indices(texts: Sequence[str], shapes: Sequence[str] | None = None) -> list[list[int]]:
+    """Return for each line of a page the indices of the ``f`` that are a long s.
 
     ``shapes``: the lines as the recogniser read them, where some of ``texts`` were corrected since: an s that was
     one of their f is no round s.
@@ -43,21 +42,21 @@ def long_s_places(texts: Sequence[str], shapes: Sequence[str] | None = None) -> 
     impossible, round_s = sum(value > IMPOSSIBLE_LOG_ODDS for value in of_page), _round_inside(shapes or texts)
     if impossible < max(LEAST_IMPOSSIBLE, IMPOSSIBLE_RATIO * len(of_page), ROUND_RATIO * round_s):
         return [[] for _ in texts]
-    return [[place for place, value in line if value > LEAST_LOG_ODDS] for line in odds]
+    return [[index for index, value in line if value > LEAST_LOG_ODDS] for line in odds]
 
 
 def _round_inside(texts: Sequence[str]) -> int:
     """Return how many round ``s`` stand inside the words of a page, where print with the long s has long ones."""
-    return sum(word[0].count("s", 0, -1) for text in texts for word in _WORD.finditer(text))
+    return sum(word.cut(text).count("s", 0, -1) for text in texts for word in split_letters(text))
 
 
 def _f_odds(text: str) -> Iterator[tuple[int, float]]:
-    """Yield place and log-odds for s of each ``f`` in ``text`` that does not end a word."""
-    for word in _WORD.finditer(text):
-        letters = as_context(word[0])
-        for index, letter in enumerate(word[0][:-1]):
+    """Yield index and log-odds for s of each ``f`` in ``text`` that does not end a word."""
+    for word in split_letters(text):
+        letters = as_context(word.cut(text))
+        for index, letter in enumerate(word.cut(text)[:-1]):
             if letter == "f":
-                yield word.start() + index, log_odds(letters, index + 1)
+                yield word.start + index, log_odds(letters, index + 1)
 
 
 def as_context(word: str) -> str:

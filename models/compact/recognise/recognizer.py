@@ -39,8 +39,8 @@ COARSE_RATIO = 2
 
 
 @dataclass(frozen=True)
-class Reading:
-    """The CTC head's greedy reading of a line, all [characters].
+class CtcHypothesis:
+    """The CTC head's greedy reading of a line; all arrays [characters].
 
     ``shares`` say where along the line each character stands, from 0 to 1.
     """
@@ -71,9 +71,11 @@ class _Output:
     top_posteriors: npt.NDArray[np.float32]
     width_px: int
 
-    def reading(self) -> Reading:
+    def reading(self) -> CtcHypothesis:
         ids, posteriors, frames = collapse(self.top_ids, self.top_posteriors)
-        return Reading(ids, posteriors, frames, (frames.astype(np.float64) + 0.5) * FRAME_WIDTH_PX / self.width_px)
+        return CtcHypothesis(
+            ids, posteriors, frames, (frames.astype(np.float64) + 0.5) * FRAME_WIDTH_PX / self.width_px
+        )
 
 
 class LineRecognizer:
@@ -105,7 +107,7 @@ class LineRecognizer:
 
         return list(self._pool.map(read_one, quads, directions))
 
-    def read_images(self, lines: Iterable[Pixels]) -> list[Reading]:
+    def read_images(self, lines: Iterable[Pixels]) -> list[CtcHypothesis]:
         """Return what line images [height, width, 3], text along x, say."""
         return list(self._pool.map(lambda line: self._run(line).reading(), lines))
 

@@ -32,7 +32,10 @@ SURE_MARGIN = 0.08
 
 
 def lines_of_this_side(pixels: Pixels, lines: Sequence[EncodedLine], recognizer: LineRecognizer) -> list[EncodedLine]:
-    """Return ``lines`` of ``pixels`` without those that shine through; a page of sure lines costs nothing."""
+    """Return ``lines`` of ``pixels`` [height, width, 3] without those that shine through.
+
+    A page of sure lines costs nothing.
+    """
     own = [float(np.mean(line.ctc_posteriors)) for line in lines]
 
     def in_mirror(places: Sequence[int]) -> dict[int, float]:

@@ -13,20 +13,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.compact.recognise.brackets import spaced_alike
 from models.compact.recognise.figures import ONE, figures_in
 from models.compact.recognise.latin_marks import full_width_marks
-from models.compact.recognise.long_s import long_s_places
+from models.compact.recognise.long_s import long_s_indices
+from models.compact.words.language import is_french
+from models.compact.words.split import split_letters
 from models.sr_swa.pages import EncodedLine
 
 FEWEST_CHARACTERS = 3
 """In French a shorter word stays as it was read: 8o is octavo, 1o primo."""
-FRENCH_WORD = re.compile(
-    "au|aux|ce|ces|dans|de|des|du|elle|est|et|il|ils|la|le|les|leur|ne|nous|par|pas|pour|que|qui", re.IGNORECASE
-)
-FRENCH_RATIO = 0.1
-"""Share of these among a page's words above which it is French, where a space before ``; : ? !`` is part of the
-spelling. Over 300 words of a French novel it is 0.18 and more, of German and English books 0.03 and less."""
-
 CHINESE_ONE, DASH = "一", "—"
 
 _CHINESE = re.compile(rf"(?!{CHINESE_ONE})[\u3400-\u9fff\U00020000-\U0003ffff]")
@@ -42,27 +38,23 @@ def as_printed(lines: Sequence[EncodedLine], characters: Sequence[str]) -> tuple
     """
     class_of = {character: index for index, character in enumerate(characters)}
     texts = ["".join(characters[index] for index in line.ctc_ids) for line in lines]
-    french = is_french(texts)
+    french = is_french(word.cut(text) for text in texts for word in split_letters(text))
     chinese = any(map(_CHINESE.search, texts))
     printed = []
     shapes = [_as_seen(line, text, class_of["f"]) for line, text in zip(lines, texts, strict=True)]
-    for line, text, long_s in zip(lines, texts, long_s_places(texts, shapes), strict=True):
+    for line, text, long_s in zip(lines, texts, long_s_indices(texts, shapes), strict=True):
         ids = line.ctc_ids.copy()
         figures = figures_in(line, text, class_of[ONE], FEWEST_CHARACTERS if french else 1)
-        dashes = () if chinese else (place for place, letter in enumerate(text) if letter == CHINESE_ONE)
+        dashes = () if chinese else (index for index, letter in enumerate(text) if letter == CHINESE_ONE)
         marks = full_width_marks(text, is_chinese_page=chinese, known=class_of)
         elided = [found.start() for found in _ELIDED.finditer(text)] if french else ()
         letters = {**dict.fromkeys(long_s, "s"), **dict.fromkeys(dashes, DASH), **dict.fromkeys(elided, "l")}
-        for place, letter in {**letters, **marks, **figures}.items():
-            ids[place] = class_of[letter]
-        printed.append(_kept(replace(line, ctc_ids=ids), [True] * len(ids) if french else _no_thin_space(text)))
+        for index, letter in {**letters, **marks, **figures}.items():
+            ids[index] = class_of[letter]
+        kept = _kept(replace(line, ctc_ids=ids), [True] * len(ids) if french else _no_thin_space(text))
+        text = "".join(characters[index] for index in kept.ctc_ids)
+        printed.append(spaced_alike(kept, text, class_of[" "]))
     return tuple(printed)
-
-
-def is_french(texts: Sequence[str]) -> bool:
-    """Tell whether the words of ``texts`` are French."""
-    words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text)]
-    return sum(FRENCH_WORD.fullmatch(word) is not None for word in words) > FRENCH_RATIO * len(words)
 
 
 def _as_seen(line: EncodedLine, text: str, class_of_f: int) -> str:
@@ -73,8 +65,8 @@ def _as_seen(line: EncodedLine, text: str, class_of_f: int) -> str:
 
 def _no_thin_space(text: str) -> list[bool]:
     """Return which characters of ``text`` are more than a thin space."""
-    thin = {place for space in _THIN_SPACE.finditer(text) for place in range(*space.span())}
-    return [place not in thin for place in range(len(text))]
+    thin = {index for space in _THIN_SPACE.finditer(text) for index in range(*space.span())}
+    return [index not in thin for index in range(len(text))]
 
 
 def _kept(line: EncodedLine, kept: Sequence[bool]) -> EncodedLine:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from models.compact.onnx_weights import BLANK_CLASS
 from models.compact.words.candidates import KnownWords
-from models.compact.words.hypothesis_words import DASHES, is_mostly_letters
+from models.compact.words.hypothesis_words import is_mostly_letters
+from models.compact.words.split import split_at_dashes
 from models.sr_swa.memory.kv import KVBlock
 
 ALIKE_WORDS = 16
@@ -36,13 +37,10 @@ def spelling_of(characters: Sequence[str]) -> Spelling:
     def spell(char_ids: bytes) -> tuple[str, tuple[tuple[str, str], ...]]:
         ids = np.frombuffer(char_ids, np.int32)
         text = "".join(characters[index] for index in ids if index != BLANK_CLASS)
-        apart = text.translate(_NO_DASHES).split()
+        apart = [word.cut(text) for word in split_at_dashes(text)]
         return text, tuple((word, word.casefold()) for word in apart if is_mostly_letters(word))
 
     return spell
-
-
-_NO_DASHES = str.maketrans(dict.fromkeys(DASHES, " "))
 
 
 class MemoryWords:
@@ -51,7 +49,7 @@ class MemoryWords:
     def __init__(self, blocks: Iterable[KVBlock], spelling: Spelling) -> None:
         """Take payload ``char_ids`` and keys [1, 1, tokens, 360] of ``blocks``, which may be released."""
         self._tokens: dict[int, int] = {}
-        self._places: dict[str, dict[int, list[int]]] = {}
+        self._tokens_of: dict[str, dict[int, list[int]]] = {}
         forms: list[str] = []
         spelt: list[str] = []
         pictures: list[npt.NDArray[np.float16]] = []
@@ -61,7 +59,7 @@ class MemoryWords:
             for token, ids in enumerate(block.payload["char_ids"].numpy()):
                 token_text, words = spelling(ids.tobytes())
                 for form, key in words:
-                    self._places.setdefault(key, {}).setdefault(block.page_number, []).append(token)
+                    self._tokens_of.setdefault(key, {}).setdefault(block.page_number, []).append(token)
                     forms.append(form)
                     if form == token_text:  # a part of a token has no picture of its own
                         spelt.append(form)
@@ -74,9 +72,9 @@ class MemoryWords:
         """Return words that are spelt nearly like ``core`` or resemble ``picture`` [360]."""
         return [*self._known.near(core), *self._alike(picture)]
 
-    def places(self, word: str) -> dict[int, list[int]]:
+    def tokens_of(self, word: str) -> dict[int, list[int]]:
         """Return the tokens that spell ``word``, in any case, by page number."""
-        return self._places.get(word.casefold(), {})
+        return self._tokens_of.get(word.casefold(), {})
 
     def tokens(self, page_number: int) -> int:
         """Return how many tokens the block of a page has."""

@@ -18,10 +18,11 @@ import torch
 from data_contracts.geometry import Box
 from models.compact.line_shape import strip
 from models.compact.onnx_weights import BLANK_CLASS, FEATURE_DIM
-from models.compact.recognise.recognizer import Reading
+from models.compact.recognise.recognizer import CtcHypothesis
 from models.compact.words.document_words import DocumentWords
+from models.compact.words.split import TOKEN_CHARACTERS, WordSpan, split_words
 from models.compact.words.word_list import WordList, load_word_lists
-from models.compact.words.words import Span, split_words
+from models.compact.words.word_tokens import word_ids, word_picture
 from models.sr_swa.geometry import Geometry
 from models.sr_swa.memory.kv import KVBlock
 from models.sr_swa.memory.store import RARITY
@@ -29,8 +30,6 @@ from models.sr_swa.pages import EncodedLine, EncodedPage
 
 PAGE_TOKENS = 512
 """Words held of a page: a dense page of prose has 400; of a fuller one the rarest are held."""
-PAYLOAD_CHARACTERS = 24
-"""Characters a token carries; the few longer words lose their end."""
 UNLISTED_RARITY = 100.0
 """Above any number of letters."""
 MEMORY_CONFIDENCE = 0.8
@@ -45,7 +44,7 @@ GEOMETRY = Geometry(
     rope_theta=None,
     landmarks="tokens",
     payload={
-        "char_ids": ((PAYLOAD_CHARACTERS,), torch.int32),
+        "char_ids": ((TOKEN_CHARACTERS,), torch.int32),
         "confidence": ((1,), torch.float32),
         "box": ((4,), torch.float32),
         RARITY: ((), torch.float32),
@@ -84,7 +83,7 @@ def page_block(page: EncodedPage, characters: Sequence[str]) -> KVBlock:
         np.float32,
     )
     kept = np.sort(np.argsort(-rarity, kind="stable")[:PAGE_TOKENS])
-    return _block(page.page_number, [tokens[place] for place in kept], rarity[kept])
+    return _block(page.page_number, [tokens[index] for index in kept], rarity[kept])
 
 
 def is_unlisted(word: str, lists: Sequence[WordList]) -> bool:
@@ -92,41 +91,32 @@ def is_unlisted(word: str, lists: Sequence[WordList]) -> bool:
     return bool(lists) and word.isalpha() and not any(word in each.words for each in lists)
 
 
-def word_picture(line: EncodedLine, word: Span) -> npt.NDArray[np.float16]:
-    """Return first, mean and last frame [360] of a word, from its first character's peak to its last's."""
-    frames = line.frames[line.ctc_frames[word.start] : line.ctc_frames[word.stop - 1] + 1]
-    mean = frames.mean(axis=0, dtype=np.float32).astype(np.float16)
-    return np.concatenate((frames[0], mean, frames[-1]))
-
-
 def _tokens(line: EncodedLine, characters: Sequence[str]) -> Iterator[_Token]:
-    shares = Reading.of(line).shares
+    shares = CtcHypothesis.of(line).shares
     for word in _cores(line, characters):
         confidence = float(line.ctc_posteriors[word.start : word.stop].min())
         if confidence < MEMORY_CONFIDENCE:
             continue
-        ids = np.full(PAYLOAD_CHARACTERS, BLANK_CLASS, np.int32)
-        own = line.ctc_ids[word.start : word.stop][:PAYLOAD_CHARACTERS]
-        ids[: len(own)] = own
         box = Box.around(strip(line.quad, line.direction, float(shares[word.start]), float(shares[word.stop - 1])))
-        yield _Token(word_picture(line, word), ids, confidence, box, word.stop - word.start)
+        picture = word_picture(line, word).astype(np.float16)
+        yield _Token(picture, word_ids(line, word), confidence, box, word.stop - word.start)
 
 
-def _cores(line: EncodedLine, characters: Sequence[str]) -> list[Span]:
+def _cores(line: EncodedLine, characters: Sequence[str]) -> list[WordSpan]:
     """Return the words from their first letter or digit to their last; words of marks only are none."""
     written = [characters[index] for index in line.ctc_ids]
     cores = []
     for word in split_words(written):
-        inner = [place for place in range(word.start, word.stop) if written[place].isalnum()]
+        inner = [index for index in range(word.start, word.stop) if written[index].isalnum()]
         if inner:
-            cores.append(Span(inner[0], inner[-1] + 1))
+            cores.append(WordSpan(inner[0], inner[-1] + 1))
     return cores
 
 
 def _block(page_number: int, tokens: Sequence[_Token], rarity: npt.NDArray[np.float32]) -> KVBlock:
     keys = _keys([token.picture for token in tokens])
     boxes = [(token.box.left, token.box.top, token.box.right, token.box.bottom) for token in tokens]
-    ids = np.asarray([token.char_ids for token in tokens], np.int32).reshape(-1, PAYLOAD_CHARACTERS)
+    ids = np.asarray([token.char_ids for token in tokens], np.int32).reshape(-1, TOKEN_CHARACTERS)
     return KVBlock(
         page_number=page_number,
         keys=keys,

@@ -1,4 +1,4 @@
-"""A lexicon rescoring at uncertain words: known words in their place, scored against the picture.
+"""Lexicon rescoring of uncertain words: known words in their place, scored against the picture.
 
 The hypothesis of a bad scan is often one letter away from a word that stands elsewhere in the book. So for each
 uncertain word the words of the window, of fetched references and of a general list that are spelt nearly like it
@@ -19,13 +19,12 @@ from rapidfuzz.distance import Levenshtein
 
 from models.compact.recognise.ctc_score import CtcHead
 from models.compact.rescore.memory_words import MemoryWords, spelling_of
-from models.compact.rescore.page_memory import word_picture
 from models.compact.rescore.word_choice import Evidence, Thresholds, choose
 from models.compact.words.candidates import in_case_of, keeps
 from models.compact.words.document_words import DocumentWords
 from models.compact.words.hypothesis_words import HypothesisWord, confident_words, page_words
 from models.compact.words.word_list import WordList
-from models.compact.words.words import Span
+from models.compact.words.word_tokens import word_picture
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.memory.kv import KVBlock
 from models.sr_swa.memory.usage import Fetch
@@ -41,14 +40,14 @@ FULL_MASS = 1.0
 
 @dataclass(frozen=True)
 class Replacement:
-    """A word of line ``line_index`` that was changed: ``drafted`` to ``accepted``, with the posterior among all."""
+    """A word of line ``line_index`` that was changed from ``word`` to ``accepted``; ``posterior``: among all texts."""
 
     line_index: int
     word: HypothesisWord
     accepted: str
     posterior: float
     seen_on_pages: tuple[int, ...] = ()
-    """Pages in sight, of the window or fetched, on which the accepted word stands."""
+    """Pages of the window, or fetched, on which the accepted word stands."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class WordRescorer:
         lists: Iterable[WordList] = (),
         thresholds: Thresholds | None = None,
     ) -> None:
-        """``characters`` maps a class id to its character; without ``lists`` only the document's words compete."""
+        """``characters`` [classes] map class ids; without ``lists`` only the document's words compete."""
         self._head = head
         self.characters = tuple(characters)
         self.spelling = spelling_of(self.characters)
@@ -101,7 +100,7 @@ class WordRescorer:
         remembers = context.config.window_pages > 1 or context.config.reference_pages > 0
         words = page_words(lines, self.characters)
         lists = document.written_in(confident_words(words), self._lists)
-        page = _PageLook(self, document if remembers else DocumentWords(), lists, context)
+        page = _PageRescoring(self, document if remembers else DocumentWords(), lists, context)
         rescored = [page.rescore(index, line, words[index]) for index, line in enumerate(lines)]
         return Rescored(tuple(rescored), tuple(page.replacements), page.window_mass)
 
@@ -141,8 +140,8 @@ class WordRescorer:
                         cores.setdefault(core, word.head + core + word.tail)
         return cores
 
-    def score(self, line: EncodedLine, word: HypothesisWord, texts: Iterable[str]) -> np.ndarray:
-        """Return the CTC score of each of ``texts`` in place of ``word``, its neighbours included."""
+    def score(self, line: EncodedLine, word: HypothesisWord, texts: Iterable[str]) -> npt.NDArray[np.float32]:
+        """Return the CTC score [texts] of each of ``texts`` in place of ``word``, its neighbours included."""
         around = [[self._class_of[character] for character in word.before + text + word.after] for text in texts]
         return self._head.score(line.frames[word.first_frame : word.last_frame + 1], around)
 
@@ -155,7 +154,7 @@ class WordRescorer:
         document: DocumentWords,
         lists: Lists,
     ) -> Evidence:
-        """Return what picture, memory, document and language say of ``texts``, core -> text, in place of ``word``."""
+        """Return what speaks for each of ``texts``, core -> text, in place of ``word``; ``remembered`` [texts]."""
         return Evidence(
             picture=self.score(line, word, texts.values()).astype(np.float64),
             times=np.array([document.count(core) for core in texts], np.float64),
@@ -181,11 +180,11 @@ class WordRescorer:
         for each in sorted(replacements, key=lambda each: -each.word.start):
             span = slice(each.word.start, each.word.stop)
             written = [self._class_of[character] for character in each.accepted]
-            places = np.linspace(frames[span][0], frames[span][-1], len(written))
-            drafted = "".join(self.characters[index] for index in ids[span])
-            posteriors[span] = _bounded(each.posterior, drafted, each.accepted, posteriors[span])
+            peaks = np.linspace(frames[span][0], frames[span][-1], len(written))
+            hypothesis = "".join(self.characters[index] for index in ids[span])
+            posteriors[span] = _bounded(each.posterior, hypothesis, each.accepted, posteriors[span])
             ids[span] = written
-            frames[span] = [round(place) for place in places]
+            frames[span] = [round(peak) for peak in peaks]
         return replace(
             line,
             ctc_ids=np.asarray(ids, np.int32),
@@ -194,18 +193,18 @@ class WordRescorer:
         )
 
 
-def _bounded(posterior: float, drafted: str, accepted: str, sureness: Sequence[float]) -> list[float]:
+def _bounded(posterior: float, hypothesis: str, accepted: str, sureness: Sequence[float]) -> list[float]:
     """Return the posteriors of ``accepted`` [characters], given how sure the hypothesis was of what it had instead."""
     bounded = [posterior] * len(accepted)
-    for step in Levenshtein.opcodes(drafted, accepted):
+    for step in Levenshtein.opcodes(hypothesis, accepted):
         if step.tag == "replace":
             left = 1 - float(max(sureness[step.src_start : step.src_end]))
             bounded[step.dest_start : step.dest_end] = [min(posterior, left)] * (step.dest_end - step.dest_start)
     return bounded
 
 
-class _PageLook:
-    """One page's lexicon rescoring: what of the document's memory is in sight, and what came of it."""
+class _PageRescoring:
+    """One page's lexicon rescoring: the memory that it is read with, and what came of it."""
 
     def __init__(
         self,
@@ -226,13 +225,13 @@ class _PageLook:
     def rescore(self, line_index: int, line: EncodedLine, words: Sequence[HypothesisWord]) -> EncodedLine:
         """Return ``line`` with the changes that its picture bears out."""
         doubts = self._rescorer.doubts(line, words)
-        changes = [change for word in doubts if (change := self._look_at(line_index, line, word)) is not None]
+        changes = [change for word in doubts if (change := self._rescore_word(line_index, line, word)) is not None]
         self.replacements += changes
         return self._rescorer.write(line, changes) if changes else line
 
-    def _look_at(self, line_index: int, line: EncodedLine, word: HypothesisWord) -> Replacement | None:
+    def _rescore_word(self, line_index: int, line: EncodedLine, word: HypothesisWord) -> Replacement | None:
         """Return what ``word`` should be instead, if anything."""
-        picture = word_picture(line, Span(word.start, word.stop))
+        picture = word_picture(line, word).astype(np.float16)
         fetch = self._fetch(picture, 1 - word.confidence)
         fetched = self._words_of(fetch.blocks if fetch else ())
         memories = (self._window, fetched)
@@ -241,12 +240,12 @@ class _PageLook:
         texts = self._rescorer.texts(line, word, forms)
         if len(texts) == 1:
             return None
-        remembered = np.array([any(memory.places(core) for memory in memories) for core in texts])
+        remembered = np.array([any(memory.tokens_of(core) for memory in memories) for core in texts])
         evidence = self._rescorer.evidence(line, word, texts, remembered, self._document, self._lists)
         best, posterior = self._rescorer.choose(line, word, texts, evidence)
         core, text = list(texts.items())[best]
         self._note_use(core, fetch, fetched)
-        seen_on = tuple(sorted({page for memory in memories for page in memory.places(core)}))
+        seen_on = tuple(sorted({page for memory in memories for page in memory.tokens_of(core)}))
         return Replacement(line_index, word, text, posterior, seen_on) if best else None
 
     def _fetch(self, picture: npt.NDArray[np.float16], uncertainty: float) -> Fetch | None:
@@ -261,13 +260,13 @@ class _PageLook:
         return self._fetched[pages]
 
     def _note_use(self, core: str, fetch: Fetch | None, fetched: MemoryWords) -> None:
-        """Count the accepted word, drafted or not, as attention to the tokens that spell it: their word it is.
+        """Count the accepted word, changed or not, as attention to the tokens that spell it: their word it is.
 
         What a general list has is no use of the window: it would be kept of the page in place of what no list has.
         """
-        in_window = {} if any(core in each.words for each in self._lists) else self._window.places(core)
+        in_window = {} if any(core in each.words for each in self._lists) else self._window.tokens_of(core)
         for page_number, tokens in in_window.items():
             mass = self.window_mass.setdefault(page_number, torch.zeros(self._window.tokens(page_number)))
             mass[tokens] += FULL_MASS
         if fetch is not None:
-            fetch.note_mass(dict.fromkeys(fetched.places(core), FULL_MASS))
+            fetch.note_mass(dict.fromkeys(fetched.tokens_of(core), FULL_MASS))

@@ -34,7 +34,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Which words are looked at, and what a change must overcome.
+    """Which words are rescored, and what a change must overcome.
 
     All weights are of log-probabilities. ``picture_weight`` is below 1, since frames of a bad scan are surer than they
     should be. ``listed_times`` is what a word of the general list counts beside its times in the document,

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
+from models.compact.words.language import WordShare, counted, known_share
 from models.compact.words.word_list import WordList
 
 CAPACITY_WORDS = 4096
@@ -19,8 +20,6 @@ LIST_MIN_WORDS = 60
 LIST_SHARE = 0.75
 """Share of a document's words that its language's list knows: 0.9 and more in English books full of names, below
 half in French and German ones."""
-LIST_MIN_LETTERS = 3
-"""Shorter words occur in many languages."""
 
 
 class DocumentWords:
@@ -64,26 +63,17 @@ class DocumentWords:
             rarest = sorted(self._counts, key=lambda word: (*self._counts[word], word))
             for word in rarest[:excess]:
                 del self._counts[word]
-        for name, (asked, known) in self._asked(folded, lists).items():
-            self._listed[name] = [asked, known]
+        for name, share in self._shares(folded, lists).items():
+            self._listed[name] = list(share)
 
     def written_in(self, words: Iterable[str], lists: Iterable[WordList]) -> list[WordList]:
         """Return those of ``lists`` that know the document's language, judged by it and the ``words`` of this page."""
         lists = list(lists)
-        shares = self._asked([word.casefold() for word in words], lists)
-        return [
-            each
-            for each in lists
-            if shares[each.name][0] >= LIST_MIN_WORDS and shares[each.name][1] >= LIST_SHARE * shares[each.name][0]
-        ]
+        shares = self._shares([word.casefold() for word in words], lists)
+        return [each for each in lists if shares[each.name].reaches(LIST_MIN_WORDS, LIST_SHARE)]
 
-    def _asked(self, folded: Iterable[str], lists: Iterable[WordList]) -> dict[str, tuple[int, int]]:
-        asked = [word for word in folded if len(word) >= LIST_MIN_LETTERS and word.isalpha()]
-        before = {each.name: self._listed.get(each.name, (0, 0)) for each in lists}
-        return {
-            each.name: (
-                before[each.name][0] + len(asked),
-                before[each.name][1] + sum(word in each.words for word in asked),
-            )
-            for each in lists
-        }
+    def _shares(self, folded: Iterable[str], lists: Iterable[WordList]) -> dict[str, WordShare]:
+        """Return, by list, which share of all words so far it knows, ``folded`` included."""
+        asked = counted(folded)
+        before = {each.name: WordShare(*self._listed.get(each.name, (0, 0))) for each in lists}
+        return {each.name: before[each.name].plus(known_share(asked, each.words.__contains__)) for each in lists}

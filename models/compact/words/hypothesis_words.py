@@ -1,4 +1,4 @@
-"""Cuts a line's hypothesis into words and says which of them are worth a lexicon rescoring.
+"""Cuts a line's hypothesis into words and says which of them are worth rescoring.
 
 A word is what stands between spaces or dashes. Its ends are frames: from the peak of what stands before it to the
 peak of what stands after, so that texts of any length compete for the same stretch of the picture.
@@ -6,18 +6,16 @@ peak of what stands after, so that texts of any length compete for the same stre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from models.compact.words.words import is_ideographic
+from models.compact.words.ideographs import is_ideographic
+from models.compact.words.split import DASHES, WordSpan, split_at_dashes
 from models.sr_swa.pages import EncodedLine
 
-DASHES = frozenset("-‐‑–—=⸗¬")
-"""Division marks of all times included."""
-BOUNDARIES = frozenset(" ") | DASHES
 SURE = 0.9
 """Least posterior of a character of a word that is taken as read."""
 CACHED_WORDS = 16384
@@ -27,7 +25,7 @@ LETTER_RATIO = 0.6
 
 
 @dataclass(frozen=True)
-class HypothesisWord:
+class HypothesisWord(WordSpan):
     """Characters ``start`` to ``stop`` of a hypothesis, with what the CTC head thought of them.
 
     ``text`` is ``head + core + tail``: the core begins and ends with a letter or digit, the rest is punctuation.
@@ -35,8 +33,6 @@ class HypothesisWord:
     (empty at the ends of a line). ``confidence`` is the lowest posterior of its characters.
     """
 
-    start: int
-    stop: int
     head: str
     core: str
     tail: str
@@ -77,7 +73,8 @@ def hypothesis_words(line: EncodedLine, characters: Sequence[str], *, continues:
     """
     hypothesis = [characters[index] for index in line.ctc_ids]
     words = []
-    for number, (start, stop) in enumerate(_spans(hypothesis)):
+    for number, span in enumerate(split_at_dashes(hypothesis)):
+        start, stop = span.start, span.stop
         text = "".join(hypothesis[start:stop])
         core = text.strip(_edges(text))
         offset = text.index(core) if core else len(text)
@@ -117,15 +114,6 @@ def ends_divided(line: EncodedLine, characters: Sequence[str]) -> bool:
     """Return whether the last word of ``line`` goes on in the next line."""
     hypothesis = [characters[index] for index in line.ctc_ids]
     return len(hypothesis) > 1 and hypothesis[-1] in DASHES and hypothesis[-2].isalpha()
-
-
-def _spans(hypothesis: Sequence[str]) -> Iterator[tuple[int, int]]:
-    start = 0
-    for index, character in enumerate([*hypothesis, " "]):
-        if character in BOUNDARIES:
-            if index > start:
-                yield start, index
-            start = index + 1
 
 
 def _edges(text: str) -> str:

@@ -30,7 +30,7 @@ BENCHMARK_CLEARANCE_RATIO = 0.10
 
 
 @dataclass(frozen=True)
-class PageLook:
+class PageDegradation:
     """What all lines of a page have in common."""
 
     style: Style
@@ -42,9 +42,9 @@ class PageLook:
     fading: float
 
 
-def draw_look(rng: np.random.Generator, style: Style, severity: float) -> PageLook:
+def draw_degradation(rng: np.random.Generator, style: Style, severity: float) -> PageDegradation:
     """Draw what the lines of a page share; ``severity`` in 0..1."""
-    return PageLook(
+    return PageDegradation(
         style=style,
         severity=severity,
         skew=float(rng.normal(0, 0.006)),
@@ -69,24 +69,24 @@ def draw_scale(severity: float, style: Style, rng: np.random.Generator) -> float
             return scale
 
 
-def degrade(ink: Image, look: PageLook, rng: np.random.Generator, behind: Image | None = None) -> Image:
+def degrade(ink: Image, degradation: PageDegradation, rng: np.random.Generator, behind: Image | None = None) -> Image:
     """Return a line printed as ``ink`` (0 paper, 255 ink) as it would come out of a scanner.
 
     ``behind`` is a line of the other side of the leaf, showing through mirrored.
     """
-    severity = look.severity
-    drawn = _pressed(_skewed(ink, look.skew), look.thickness + float(rng.normal(0, 0.15)), rng)
-    paper = _paper(drawn.shape, look, rng)
-    density = 1 - look.fading * _cloud(drawn.shape, rng, 6)
+    severity = degradation.severity
+    drawn = _pressed(_skewed(ink, degradation.skew), degradation.thickness + float(rng.normal(0, 0.15)), rng)
+    paper = _paper(drawn.shape, degradation, rng)
+    density = 1 - degradation.fading * _cloud(drawn.shape, rng, 6)
     dark = rng.uniform(0.72, 1.0) * drawn.astype(np.float32) * density
     if behind is not None and rng.random() < 0.25 + 0.5 * severity:
         shown = cv2.GaussianBlur(cv2.resize(behind[:, ::-1], drawn.shape[::-1]), (0, 0), 1.2)
         dark = np.maximum(dark, rng.uniform(0.05, 0.15 + 0.3 * severity) * shown)
     image = np.clip(paper - dark, 0, 255)
-    image = _optics(image, look, rng)
-    if look.style == "carbon":
+    image = _optics(image, degradation, rng)
+    if degradation.style == "carbon":
         image = _carbon(image, severity, rng)
-    if look.style == "one_bit":
+    if degradation.style == "one_bit":
         image = _one_bit(image, severity, rng)
     image = _speckled(image, severity, rng)
     return _compressed(np.clip(image, 0, 255).astype(np.uint8), rng)
@@ -130,23 +130,25 @@ def _pressed(ink: Image, amount: float, rng: np.random.Generator) -> Image:
     return np.asarray(ink * (1 - share) + changed * share, np.uint8)
 
 
-def _paper(shape: tuple[int, ...], look: PageLook, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+def _paper(shape: tuple[int, ...], degradation: PageDegradation, rng: np.random.Generator) -> npt.NDArray[np.float32]:
     width = shape[1]
-    paper = look.paper + (8 + 20 * look.severity) * (_cloud(shape, rng, 5) - 0.5)
-    if look.shadow_side and rng.random() < 0.6:
+    paper = degradation.paper + (8 + 20 * degradation.severity) * (_cloud(shape, rng, 5) - 0.5)
+    if degradation.shadow_side and rng.random() < 0.6:
         reach = rng.uniform(0.1, 0.5) * width
-        distance = np.arange(width) if look.shadow_side < 0 else np.arange(width)[::-1]
-        depth = rng.uniform(0.1, 0.25 + 0.5 * look.severity)
+        distance = np.arange(width) if degradation.shadow_side < 0 else np.arange(width)[::-1]
+        depth = rng.uniform(0.1, 0.25 + 0.5 * degradation.severity)
         paper = paper * (1 - depth * np.exp(-distance / reach))[None, :]
     return paper.astype(np.float32)
 
 
-def _optics(image: npt.NDArray[np.float32], look: PageLook, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+def _optics(
+    image: npt.NDArray[np.float32], degradation: PageDegradation, rng: np.random.Generator
+) -> npt.NDArray[np.float32]:
     """Blur, shrink as a scan of few dots an inch would, add sensor noise and specks, enlarge again."""
     height, width = image.shape
-    severity = look.severity
+    severity = degradation.severity
     image = np.asarray(cv2.GaussianBlur(image, (0, 0), rng.uniform(0.2, 0.5 + 2.2 * severity)), np.float32)
-    scale = draw_scale(severity, look.style, rng)
+    scale = draw_scale(severity, degradation.style, rng)
     small = (max(8, round(width * scale)), max(6, round(height * scale)))
     image = np.asarray(cv2.resize(image, small, interpolation=cv2.INTER_AREA), np.float32)
     image = image + rng.normal(0, rng.uniform(0, 4 + 38 * severity), image.shape).astype(np.float32)

@@ -15,9 +15,9 @@ from models.training.drawing.degrade import (
     STYLE_WEIGHTS,
     STYLES,
     Image,
-    PageLook,
+    PageDegradation,
     degrade,
-    draw_look,
+    draw_degradation,
     rubbish,
 )
 from models.training.drawing.faces import Face, choose_face, drawable
@@ -34,8 +34,8 @@ SEVERITY_SPREAD = 0.06
 
 def draw_document(
     document: DocumentText, fonts: Path, seed: int, *, held_out: bool, severity: float | None = None
-) -> Iterator[tuple[int, PageLook, LineText, Image]]:
-    """Yield page index, look, text and grey image [48, width] of every line of ``document``.
+) -> Iterator[tuple[int, PageDegradation, LineText, Image]]:
+    """Yield page index, degradation, text and grey image [48, width] of every line of ``document``.
 
     All pages are about as bad as ``severity`` says, or each is as bad as it happens to be.
     """
@@ -45,11 +45,11 @@ def draw_document(
     fill, tracking = chance.uniform(*FILL), chance.uniform(0.92, 1.1)
     for index, page in enumerate(document.pages):
         drawn = rng.beta(1.1, 1.3) if severity is None else rng.normal(severity, SEVERITY_SPREAD)
-        look = draw_look(rng, style, float(np.clip(drawn, 0, 1)))
+        degradation = draw_degradation(rng, style, float(np.clip(drawn, 0, 1)))
         inks = [_ink(line, face, fill, tracking, chance, rng) for line in page]
         for at, (line, ink) in enumerate(zip(page, inks, strict=True)):
             shown = _with_neighbours(ink, inks[at - 1], inks[(at + 1) % len(inks)], chance)
-            yield index, look, line, degrade(shown, look, rng, behind=inks[chance.randrange(len(inks))])
+            yield index, degradation, line, degrade(shown, degradation, rng, behind=inks[chance.randrange(len(inks))])
 
 
 def _ink(

@@ -77,9 +77,9 @@ def make_document(number: int, corpus: Corpus, fonts: Path, reader: Reader, seed
     """Compose, draw, read and align document ``number`` from the texts of ``corpus``."""
     text = corpus.document(random.Random(seed))
     samples, style = [], ""
-    for page, look, line, crop in draw_document(text, fonts, seed, held_out=corpus.held_out):
-        samples.append(reader.sample(crop, line, page, look.severity))
-        style = look.style
+    for page, degradation, line, crop in draw_document(text, fonts, seed, held_out=corpus.held_out):
+        samples.append(reader.sample(crop, line, page, degradation.severity))
+        style = degradation.style
     return shards.Document(number, corpus.language, text.historical, style, tuple(samples))
 
 
@@ -89,7 +89,7 @@ def make_long_document(number: int, corpus: Corpus, fonts: Path, reader: Reader,
     text = corpus.document(chance, LONG_PAGES, LONG_LINES, chance.choice(LONG_NAMES))
     severity = chance.uniform(*LONG_SEVERITY)
     drawn = draw_document(text, fonts, seed, held_out=corpus.held_out, severity=severity)
-    samples = [(reader.sample(crop, line, page, look.severity), look.style) for page, look, line, crop in drawn]
+    samples = [(reader.sample(crop, line, page, shared.severity), shared.style) for page, shared, line, crop in drawn]
     return shards.Document(
         number, corpus.language, text.historical, samples[0][1], tuple(sample for sample, _ in samples)
     )

@@ -50,7 +50,9 @@ def make_blocks(text: DocumentText, fonts: Path, folder: Path, severity: float) 
             for _ in group:  # later crops depend on the random numbers of these
                 pass
         else:
-            lines = [(reader.sample(crop, line, page, look.severity), look.style) for page, look, line, crop in group]
+            lines = [
+                (reader.sample(crop, line, page, shared.severity), shared.style) for page, shared, line, crop in group
+            ]
             samples = tuple(sample for sample, _ in lines)
             shards.save(shards.Document(block, text.language, text.historical, lines[0][1], samples), path)
         yield path

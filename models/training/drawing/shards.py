@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from models.sr_swa.pages import EncodedLine
 
-SCHEMA = 2
+SCHEMA = 3
 _CROP = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
 """Generated lines have no page around them; their box says nothing."""
 
@@ -55,7 +55,7 @@ def save(document: Document, path: Path) -> None:
         "ctc_ids": _joined([line.ctc_ids for line in lines], np.int16),
         "ctc_posteriors": _joined([line.ctc_posteriors for line in lines], np.float32),
         "ctc_frames": _joined([line.ctc_frames for line in lines], np.int16),
-        "draft_ends": _ends([line.ctc_ids for line in lines]),
+        "hypothesis_ends": _ends([line.ctc_ids for line in lines]),
         "target_ids": _joined([sample.target_ids for sample in samples], np.int16),
         "target_frames": _joined([sample.target_frames for sample in samples], np.int16),
         "target_ends": _ends([sample.target_ids for sample in samples]),

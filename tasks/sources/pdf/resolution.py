@@ -32,7 +32,7 @@ LEGIBLE_DPI = 70.0
 """Below this the small letters of a book are 5 pixels high: that nothing was read says nothing."""
 
 CLOSER_RATIO = 1.2
-"""A second look at less than so many times the resolution would show the same."""
+"""Rendered again at less than so many times the resolution, a page would show the same."""
 
 
 def page_dpi(content: PageContent, width_pt: float, height_pt: float) -> float:
@@ -60,7 +60,7 @@ def _detail_dpi(content: PageContent, page_pt2: float) -> float:
 
 
 def closer_dpi(seen_dpi: float, finest_dpi: float, width_pt: float, height_pt: float) -> float:
-    """Return the resolution of a second look at a page on which nothing was read at ``seen_dpi`` [dpi].
+    """Return the resolution at which to render a page again on which nothing was read at ``seen_dpi`` [dpi].
 
     It is that of the finest thing there, however small, as far as text can need it. What was seen too coarse to be
     legible is enlarged in any case.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from support.hypotheses import CHARACTERS, hypothesis_line
 
+import models.compact
 from data_contracts.errors import ConfigError
 from flows.bench import accuracy as benchmark_accuracy
 from flows.bench.accuracy import (
@@ -23,7 +25,7 @@ from flows.bench.accuracy import (
     choose_degradations,
 )
 from flows.bench.accuracy_controls import Arm, lend, random_words
-from flows.bench.accuracy_pages import another_book, consecutive, usual_line_height_px
+from flows.bench.accuracy_pages import ENCODER_CODE, another_book, consecutive, usual_line_height_px
 from flows.bench.accuracy_scores import character_error_rate, compare, rare_misread, score_page, word_errors, words_in
 from flows.bench.degradation import AS_IS, SETTINGS_FILE, degrade, load_degradations
 from models.sr_swa.pages import EncodedPage
@@ -84,6 +86,14 @@ def test_pages_are_neighbours_from_the_middle_of_the_book():
     assert consecutive([3, 5, 6, 7, 9], 3) == [5, 6, 7]
     assert consecutive([3, 5], None) == [3, 5]
     assert consecutive([3, 5], 9) == [3, 5]
+
+
+def test_kept_pages_are_encoded_anew_when_any_file_of_the_encoder_changes():
+    (compact,) = models.compact.__path__
+    named = {path for pattern in ENCODER_CODE for path in Path(compact).glob(pattern)}
+    assert all(any(path in named for path in Path(compact).glob(pattern)) for pattern in ENCODER_CODE)
+    rest = {path.relative_to(compact).parts[0] for path in Path(compact).glob("**/*.py") if path not in named}
+    assert rest == {"__init__.py", "decode", "rescore", "words"}
 
 
 def test_the_height_of_lines_is_that_of_text_not_of_page_numbers():
@@ -149,7 +159,7 @@ def test_digits_and_marks_are_counted_apart_by_book_language_and_reader():
     assert "en_book: digits, of 7, wrong: ours 2, ctc 0" in as_text(as_report(Measured(pages=pages)))
 
 
-def test_a_useful_reference_has_a_rare_word_that_the_draft_misread():
+def test_a_useful_reference_has_a_rare_word_that_the_hypothesis_misread():
     words = {number: words_in(text) for number, text in {1: "Horton with them", 2: "with Horton"}.items()}
     words |= {number: {"with"} for number in range(3, 20)}
     assert rare_misread(1, words, "Hortom wlth them") == {"horton"}

@@ -107,7 +107,7 @@ def test_parts_add_up_to_the_whole(report: dict[str, Any]) -> None:
     assert sum(report["part_kv_bytes"].values()) == report["peak_kv_bytes"]
 
 
-def test_rivals_hold_what_their_policies_say(report: dict[str, Any]) -> None:
+def test_baselines_hold_what_their_policies_say(report: dict[str, Any]) -> None:
     live_tokens = report["live_kv_bytes"] // TOKEN_BYTES
     held = {baseline["name"]: baseline["kv_bytes"] / TOKEN_BYTES for baseline in report["baselines"]}
     assert held == {
@@ -124,7 +124,7 @@ def test_rivals_hold_what_their_policies_say(report: dict[str, Any]) -> None:
     assert report["saving_ratio"] == pytest.approx(1 - report["peak_kv_bytes"] / report["full_kv_bytes"])
 
 
-def test_a_rival_that_does_not_fit_is_allocated_in_part_and_the_output_says_so() -> None:
+def test_a_baseline_that_does_not_fit_is_allocated_in_part_and_the_output_says_so() -> None:
     report = run(*QUICK, "--baseline-gb", "0.005")
     full, *_, page_loop, _ = report["baselines"]
     assert full["allocated"] == "1 of 12 layers, 3 of 12 pages; the rest multiplied"
@@ -134,7 +134,7 @@ def test_a_rival_that_does_not_fit_is_allocated_in_part_and_the_output_says_so()
     assert full["kv_bytes"] == (16 + 12 * 276) * TOKEN_BYTES
 
 
-def test_no_rival_is_given_more_layers_than_are_measured_of_sr_swa(report: dict[str, Any]) -> None:
+def test_no_baseline_is_given_more_layers_than_are_measured_of_sr_swa(report: dict[str, Any]) -> None:
     assert report["layers_measured"] == 1
     *allocated, _ = (baseline["allocated"] for baseline in report["baselines"])
     assert set(allocated) == {"1 of 12 layers; the rest multiplied"}

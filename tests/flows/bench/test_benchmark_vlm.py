@@ -27,7 +27,7 @@ def report() -> benchmark_vlm.Report:
         return benchmark_vlm.measure(setup)
 
 
-def test_rivals_grow_with_the_pages_and_the_bytes_are_those_of_their_formulas(report: benchmark_vlm.Report) -> None:
+def test_baselines_grow_with_the_pages_and_the_bytes_are_those_of_their_formulas(report: benchmark_vlm.Report) -> None:
     token_bytes = 2 * 10 * 128 * 4
     full, r_swa, ours = report.contenders
     assert full.kv_bytes[8] - full.kv_bytes[4] == 4 * (12 + 64) * token_bytes

@@ -182,14 +182,17 @@ def test_the_limit_is_a_setting_and_its_end_is_one_line(output: Path, capsys: py
 
 
 def test_an_interrupt_leaves_no_process_and_no_file(in_output: Path) -> None:
-    query = subprocess.Popen(
-        command("query", ENDLESS, "-o", in_output, "--seconds", 3600), cwd=in_output, stderr=subprocess.PIPE, text=True
-    )
-    assert until(lambda: children_of(query.pid), PATIENCE_S)
-    children = children_of(query.pid)
-    time.sleep(1)  # somewhere in its work; the end is the same wherever that is
-    query.send_signal(signal.SIGINT)
-    _, err = query.communicate(timeout=PATIENCE_S)
+    with subprocess.Popen(
+        command("query", ENDLESS, "-o", in_output, "--seconds", 600), cwd=in_output, stderr=subprocess.PIPE, text=True
+    ) as query:
+        try:
+            assert until(lambda: children_of(query.pid), PATIENCE_S)
+            children = children_of(query.pid)
+            time.sleep(1)  # somewhere in its work; the end is the same wherever that is
+            query.send_signal(signal.SIGINT)
+            _, err = query.communicate(timeout=PATIENCE_S)
+        finally:
+            query.kill()
     assert query.returncode == 130, err
     assert until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), PATIENCE_S)
     assert os.getpid() not in children

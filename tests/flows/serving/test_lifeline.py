@@ -15,8 +15,15 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_file_among_the_scans_does_not_pass_for_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "flows").mkdir()
-    for module in ("flows/__init__.py", "flows/serving/parent_watchdog.py", "runpy.py", "json.py", "threading.py"):
+    (tmp_path / "flows" / "serving").mkdir(parents=True)
+    for module in (
+        "flows/__init__.py",
+        "flows/serving/__init__.py",
+        "flows/serving/parent_watchdog.py",
+        "runpy.py",
+        "json.py",
+        "threading.py",
+    ):
         (tmp_path / module).write_text("open('made', 'w').close()\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
     listing = [sys.executable, "-m", "flows.serving.parent_watchdog", "json.tool", os.devnull]

@@ -49,7 +49,7 @@ def test_a_server_that_had_no_memory_is_told_so_and_nobody_else_is_blamed(tmp_pa
 
 def test_a_disk_that_is_full_before_is_told_before_a_server_is_started(tmp_path: Path) -> None:
     with (
-        pytest.raises(StorageUnavailable, match=r"could not write .*server\.log.*Make room"),
+        pytest.raises(StorageUnavailable, match=r"could not (write|be written).*Make room"),
         no_file_larger_than(0),
         prefect_api(tmp_path, None),
     ):

@@ -14,7 +14,7 @@ from prefect.states import Completed, Crashed, Running
 
 from flows.serving.liveness_locks import interrupted_runs, locked_while_running
 from flows.serving.resumption import MOST_STARTS, resume_interrupted_runs
-from flows.settings import MARKS_FOLDER_NAME
+from flows.settings import LOCKS_FOLDER_NAME
 
 
 @dataclass
@@ -44,59 +44,59 @@ class Server:
 
 
 @pytest.fixture
-def marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(MARKS_FOLDER_NAME, str(tmp_path))
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(LOCKS_FOLDER_NAME, str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
-def mark(marks: Path) -> Path:
+def lock_file(locks: Path) -> Path:
     """Left by a process that died."""
-    path = marks / str(uuid4())
+    path = locks / str(uuid4())
     path.touch()
     return path
 
 
-def test_a_living_run_is_left_alone_and_its_mark_goes_with_it(marks: Path) -> None:
-    with locked_while_running(marks, str(uuid4())):
-        assert interrupted_runs(marks) == []
-    assert list(marks.iterdir()) == []
+def test_a_living_run_is_left_alone_and_its_lock_file_goes_with_it(locks: Path) -> None:
+    with locked_while_running(locks, str(uuid4())):
+        assert interrupted_runs(locks) == []
+    assert list(locks.iterdir()) == []
 
 
 @pytest.mark.parametrize("state", [Running(), Crashed()])
-def test_a_run_that_died_is_put_into_the_queue_once(marks: Path, mark: Path, state: State[Any]) -> None:
+def test_a_run_that_died_is_put_into_the_queue_once(locks: Path, lock_file: Path, state: State[Any]) -> None:
     server = Server(KnownRun(state))
     resume_interrupted_runs(server)  # type: ignore[arg-type]
     resume_interrupted_runs(server)  # type: ignore[arg-type]
     assert [taken.name for taken in server.taken] == ["Resuming"]
-    assert not mark.exists()
+    assert not lock_file.exists()
 
 
-def test_a_run_that_the_server_did_not_take_is_tried_again(marks: Path, mark: Path) -> None:
+def test_a_run_that_the_server_did_not_take_is_tried_again(locks: Path, lock_file: Path) -> None:
     server = Server(KnownRun(Running()), is_away=True)
     with pytest.raises(ConnectionError):
         resume_interrupted_runs(server)  # type: ignore[arg-type]
-    assert interrupted_runs(marks) == [mark]
+    assert interrupted_runs(locks) == [lock_file]
     server.is_away = False
     resume_interrupted_runs(server)  # type: ignore[arg-type]
     assert len(server.taken) == 1
 
 
-def test_the_mark_of_a_run_that_has_begun_again_meanwhile_stays(marks: Path, mark: Path) -> None:
+def test_the_lock_file_of_a_run_that_has_begun_again_meanwhile_stays(locks: Path, lock_file: Path) -> None:
     def begin_again() -> None:
-        fresh = marks / ".fresh"
+        fresh = locks / ".fresh"
         fresh.touch()
-        fresh.replace(mark)
+        fresh.replace(lock_file)
 
     resume_interrupted_runs(Server(KnownRun(Running()), on_taken=begin_again))  # type: ignore[arg-type]
-    assert mark.exists()
+    assert lock_file.exists()
 
 
-def test_a_run_that_has_ended_or_dies_again_and_again_is_not_started_again(marks: Path, mark: Path) -> None:
+def test_a_run_that_has_ended_or_dies_again_and_again_is_not_started_again(locks: Path, lock_file: Path) -> None:
     ended = Server(KnownRun(Completed()))
     resume_interrupted_runs(ended)  # type: ignore[arg-type]
-    mark.touch()
+    lock_file.touch()
     dying = Server(KnownRun(Running(), run_count=MOST_STARTS))
     resume_interrupted_runs(dying)  # type: ignore[arg-type]
     assert (ended.taken, [state.name for state in dying.taken]) == ([], ["Crashed"])
-    assert interrupted_runs(marks) == []
+    assert interrupted_runs(locks) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.hypotheses import CHARACTERS, FRAMES_A_CHARACTER, hypothesis_line
@@ -28,7 +30,8 @@ def removed(line: EncodedLine, used: int, chosen: str, frame: int) -> str:
 
 
 def forbids(line: EncodedLine, used: int, chosen: str, frame: int) -> bool:
-    return RULES.forbids(change(line, used, chosen, frame), line.ctc_ids[max(0, used - 2) : used].tolist())
+    before, seen_to = line.ctc_ids[max(0, used - 2) : used].tolist(), int(line.ctc_frames[used - 1]) if used else -1
+    return RULES.forbids(change(line, used, chosen, frame), before, seen_to)
 
 
 LINE = hypothesis_line("in 12, ab")
@@ -75,8 +78,27 @@ def test_a_sure_figure_or_mark_stays_and_none_is_invented(used: int, chosen: str
 
 
 def test_a_letter_is_doubled_where_it_was_lost_and_never_written_a_third_time() -> None:
-    assert not forbids(hypothesis_line("an,"), 2, "n", at(1))
-    assert forbids(hypothesis_line("ann,"), 3, "n", at(2))
+    assert not forbids(hypothesis_line("an,"), 2, "n", at(1, 1))
+    assert forbids(hypothesis_line("ann,"), 3, "n", at(2, 1))
+
+
+@pytest.mark.parametrize("letter", ["n", ",", " "])
+def test_nothing_is_written_twice_from_one_picture(letter: str) -> None:
+    line = hypothesis_line(f"a{letter}b")
+    assert forbids(line, 2, letter, at(1))
+    assert forbids(line, 2, letter, at(1, -1))
+    assert forbids(line, 2, letter, at(1, 1)) == (letter == " ")
+    wide = line.top_ids.copy()
+    wide[at(1, 1), 0] = CHARACTERS.index(letter)
+    assert forbids(replace(line, top_ids=wide), 2, letter, at(1, 1))
+    assert not forbids(line, 2, "x", at(1))
+
+
+def test_a_letter_that_came_at_a_frame_comes_no_second_time_there() -> None:
+    line, place = hypothesis_line("ab"), CHARACTERS.index("x")
+    came = change(line, 1, "x", at(0, 1))
+    assert not RULES.forbids(came, line.ctc_ids[:1].tolist(), at(0))
+    assert RULES.forbids(came, [int(line.ctc_ids[0]), place], at(0, 1))
 
 
 def test_an_unsure_figure_or_mark_may_go() -> None:

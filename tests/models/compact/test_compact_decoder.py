@@ -12,8 +12,10 @@ from support.hypothesis_lines import ALPHABET, hypothesis_line, small_head
 
 from data_contracts.errors import ModelUnavailable
 from models.compact.decode.decoder import END_CLASS, CompactDecoder, load_weights, save_weights
-from models.compact.decode.line_batch import LineBatch, hypothesis_words, payload, word_picture
+from models.compact.decode.line_batch import SPACE_CLASS, LineBatch
 from models.compact.decode.word_memory import DecoderShape, WordTokens
+from models.compact.words.split import split_tokens
+from models.compact.words.word_tokens import word_ids, word_picture
 
 SHAPE = DecoderShape(width=32, heads=4, layers=3, hidden=48, pointer_dim=16, memory_dim=16)
 TOLERANCE = 1e-4
@@ -46,13 +48,13 @@ def logs(
 
 def memory_of(decoder: CompactDecoder, *texts: str) -> WordTokens:
     lines = [hypothesis_line(text, seed=90 + at) for at, text in enumerate(texts)]
-    pairs = [(line, word) for line in lines for word in hypothesis_words(line)]
+    pairs = [(line, word) for line in lines for word in split_tokens(line.ctc_ids.tolist(), SPACE_CLASS)]
     pictures = torch.from_numpy(np.stack([word_picture(line, word) for line, word in pairs]))
     with torch.no_grad():
-        return decoder.memory.tokens(pictures, torch.from_numpy(np.stack([payload(*pair) for pair in pairs])).long())
+        return decoder.memory.tokens(pictures, torch.from_numpy(np.stack([word_ids(*pair) for pair in pairs])).long())
 
 
-def test_untrained_it_writes_the_draft_and_ends_where_the_draft_ends(decoder: CompactDecoder) -> None:
+def test_untrained_it_writes_the_hypothesis_and_ends_where_the_hypothesis_ends(decoder: CompactDecoder) -> None:
     line = hypothesis_line("the quick brown fox", seed=3)
     hypothesis = torch.from_numpy(line.ctc_ids.astype(np.int64))[None]
     best = logs(decoder, LineBatch.of([line], [[]]), hypothesis).argmax(dim=-1)[0]
@@ -117,14 +119,6 @@ def test_the_null_key_takes_all_where_no_word_may_be_seen(decoder: CompactDecode
     recall = decoder.encode(LineBatch.of([hypothesis_line("harlan", seed=90)], [[]]), hidden).recall
     assert recall is not None
     assert float(recall[0, -1].detach()) == pytest.approx(1.0)
-
-
-def test_a_draft_is_cut_at_spaces_and_in_runs_where_there_are_none() -> None:
-    line = hypothesis_line("abcdefghijklmnopqrstuvwxyz", seed=8)
-    spans = [(word.start, word.stop) for word in hypothesis_words(line)]
-    assert spans[0] == (0, 3)
-    assert spans[-1] == (24, 26)
-    assert sum(stop - start for start, stop in spans) == 26
 
 
 def test_weights_come_back_as_they_were_saved_but_for_half_precision(decoder: CompactDecoder, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from models.sr_swa.pages import EncodedLine
 PROSE_LINE = ("The keeper climbed the tower", 0.98)
 CHINESE_LINE = ("南浦城外有一座旧桥", 0.97)
 
-Drafted = tuple[str, float]
+Hypothesis = tuple[str, float]
 
 
-def drafted(text: str, confidence: float, box: tuple[float, float, float, float]) -> EncodedLine:
+def encoded(text: str, confidence: float, box: tuple[float, float, float, float]) -> EncodedLine:
     left, top, right, bottom = box
     count = len(text)
     return EncodedLine(
@@ -30,9 +30,9 @@ def drafted(text: str, confidence: float, box: tuple[float, float, float, float]
     )
 
 
-def kept(*hypotheses: Drafted) -> list[str]:
+def kept(*hypotheses: Hypothesis) -> list[str]:
     """Return what is left of a page with these lines below one another."""
-    lines = [drafted(*hypothesis, (50, 50 * row, 400, 50 * row + 30)) for row, hypothesis in enumerate(hypotheses)]
+    lines = [encoded(*hypothesis, (50, 50 * row, 400, 50 * row + 30)) for row, hypothesis in enumerate(hypotheses)]
     texts = [text for text, _ in hypotheses]
     page = np.full((1000, 600, 3), 255, np.uint8)
     return [texts[lines.index(line)] for line in without_ornaments(page, lines, texts)]
@@ -47,14 +47,14 @@ def kept(*hypotheses: Drafted) -> list[str]:
         ("田田田田田田田田田田", 0.69),
     ],
 )
-def test_a_band_read_as_chinese_is_no_line_of_a_latin_page(band: Drafted) -> None:
+def test_a_band_read_as_chinese_is_no_line_of_a_latin_page(band: Hypothesis) -> None:
     assert kept(PROSE_LINE, band, PROSE_LINE) == [PROSE_LINE[0]] * 2
 
 
 @pytest.mark.parametrize(
     "band", [("∑光亲℃光亲℃光亲大", 0.51), ("+*+*+*+*", 0.53), ("++**十+**", 0.67), ("0" * 21, 0.79)]
 )
-def test_a_band_alone_on_its_page_is_no_line(band: Drafted) -> None:
+def test_a_band_alone_on_its_page_is_no_line(band: Hypothesis) -> None:
     assert kept(band) == []
 
 
@@ -68,7 +68,7 @@ def test_a_band_alone_on_its_page_is_no_line(band: Drafted) -> None:
         ("— 17 —", 0.6),
     ],
 )
-def test_what_may_be_text_stays(line: Drafted) -> None:
+def test_what_may_be_text_stays(line: Hypothesis) -> None:
     assert kept(PROSE_LINE, line) == [PROSE_LINE[0], line[0]]
 
 
@@ -83,7 +83,7 @@ def test_unsure_chinese_stays_where_no_line_is_sure() -> None:
 def test_a_black_box_alone_in_its_row_is_no_line_and_a_bullet_beside_text_is_one() -> None:
     assert kept(("■", 0.88), PROSE_LINE, ("_", 0.77)) == [PROSE_LINE[0]]
     page = np.full((200, 600, 3), 255, np.uint8)
-    lines = [drafted("■", 0.88, (10, 12, 30, 28)), drafted(*PROSE_LINE, (50, 5, 400, 35))]
+    lines = [encoded("■", 0.88, (10, 12, 30, 28)), encoded(*PROSE_LINE, (50, 5, 400, 35))]
     assert without_ornaments(page, lines, ["■", PROSE_LINE[0]]) == lines
 
 
@@ -99,8 +99,8 @@ def flourish(stroke_px: int) -> npt.NDArray[np.uint8]:
 
 @pytest.mark.parametrize(("stroke_px", "is_kept"), [(2, False), (14, True)])
 def test_one_thin_stroke_of_a_pen_is_no_line(stroke_px: int, is_kept: bool) -> None:
-    prose = [drafted(*PROSE_LINE, (50, 40 * row, 400, 40 * row + 30)) for row in range(3)]
-    name = drafted("Mn~", 0.75, (45, 190, 355, 310))
+    prose = [encoded(*PROSE_LINE, (50, 40 * row, 400, 40 * row + 30)) for row in range(3)]
+    name = encoded("Mn~", 0.75, (45, 190, 355, 310))
     left = without_ornaments(flourish(stroke_px), [*prose, name], [PROSE_LINE[0]] * 3 + ["Mn~"])
     assert left == ([*prose, name] if is_kept else prose)
 
@@ -110,8 +110,8 @@ def cropped(text_rows: int) -> tuple[npt.NDArray[np.uint8], list[EncodedLine]]:
     page = np.full((400, 600, 3), 255, np.uint8)
     page[: text_rows - 2, 60:390:9] = 20
     page[: text_rows - 2, 61:390:9] = 20
-    first = drafted("The keeper ehoed the tower", 0.91, (50, 0, 400, text_rows))
-    return page, [first, *(drafted(*PROSE_LINE, (50, top, 400, top + 26)) for top in (60, 100, 140, 180))]
+    first = encoded("The keeper ehoed the tower", 0.91, (50, 0, 400, text_rows))
+    return page, [first, *(encoded(*PROSE_LINE, (50, top, 400, top + 26)) for top in (60, 100, 140, 180))]
 
 
 @pytest.mark.parametrize(("text_rows", "is_kept"), [(13, False), (26, True)])
@@ -129,5 +129,5 @@ def test_a_low_line_at_the_edge_whose_ink_ends_before_it_stays() -> None:
 def test_a_letter_of_the_facing_page_is_no_line() -> None:
     page, lines = cropped(26)
     page[222:238, 596:] = 20
-    fragment = drafted("e", 0.6, (588, 218, 599, 242))
+    fragment = encoded("e", 0.6, (588, 218, 599, 242))
     assert uncut_lines(page, [*lines, fragment]) == lines

@@ -13,8 +13,9 @@ from data_contracts.errors import ModelUnavailable
 from data_contracts.result import BlankReason
 from models.compact.onnx_weights import BLANK_CLASS
 from models.compact.reader import CompactModel
-from models.compact.rescore.page_memory import MEMORY_CONFIDENCE, PAGE_TOKENS, UNLISTED_RARITY, page_block, word_picture
-from models.compact.words.words import Span
+from models.compact.rescore.page_memory import MEMORY_CONFIDENCE, PAGE_TOKENS, UNLISTED_RARITY, page_block
+from models.compact.words.split import WordSpan
+from models.compact.words.word_tokens import word_picture
 from models.features import features_bytes, read_features
 from models.sr_swa.context import AttentionContext
 from models.sr_swa.pages import EncodedLine, EncodedPage, PageImage
@@ -163,7 +164,7 @@ def test_a_page_with_more_words_than_fit_keeps_the_rare_ones_in_order() -> None:
 
 def test_a_picture_is_first_mean_and_last_frame() -> None:
     line = written_line(ids_of("abc"))
-    picture = word_picture(line, Span(0, 3))
+    picture = word_picture(line, WordSpan(0, 3))
     assert picture[:120].tolist() == [2] * 120
     assert picture[120:240].tolist() == [4] * 120
     assert picture[240:].tolist() == [6] * 120

@@ -103,15 +103,15 @@ def test_a_run_of_one_class_is_one_character_at_its_surest_frame() -> None:
     ids[:, 0] = [5, 5, 0, 5, 7, 7, 0]
     posteriors = np.zeros((7, 8), np.float32)
     posteriors[:, 0] = [0.6, 0.9, 1.0, 0.8, 0.5, 0.4, 1.0]
-    drafted, sureness, frames = collapse(ids, posteriors)
-    assert drafted.tolist() == [5, 5, 7]
+    found, sureness, frames = collapse(ids, posteriors)
+    assert found.tolist() == [5, 5, 7]
     assert frames.tolist() == [1, 3, 4]
     assert sureness.tolist() == pytest.approx([0.9, 0.8, 0.5])
 
 
 def test_a_line_of_blanks_says_nothing() -> None:
-    drafted, sureness, frames = collapse(np.zeros((4, 8), np.int32), np.ones((4, 8), np.float32))
-    assert len(drafted) == len(sureness) == len(frames) == 0
+    found, sureness, frames = collapse(np.zeros((4, 8), np.int32), np.ones((4, 8), np.float32))
+    assert len(found) == len(sureness) == len(frames) == 0
 
 
 def test_a_line_of_one_pixel_is_read_as_nothing(recognizer: LineRecognizer) -> None:

@@ -158,11 +158,11 @@ def test_figures_and_brackets_of_which_the_draft_is_sure_stay(
     readings = Verifier(decoder, model.characters, thresholds).read_lines(page_of_figures.lines)
     kept = 0
     for line, reading in zip(page_of_figures.lines, readings, strict=True):
-        drafted, read = ("".join(model.characters[index] for index in ids) for ids in (line.ctc_ids, reading.ids))
-        sure = line.ctc_posteriors >= [stays_above(c, thresholds.sure_digit, thresholds.sure_mark) for c in drafted]
-        wanted = marks_in("".join(c for c, stays in zip(drafted, sure, strict=True) if stays))
+        hypothesis, read = ("".join(model.characters[index] for index in ids) for ids in (line.ctc_ids, reading.ids))
+        sure = line.ctc_posteriors >= [stays_above(c, thresholds.sure_digit, thresholds.sure_mark) for c in hypothesis]
+        wanted = marks_in("".join(c for c, stays in zip(hypothesis, sure, strict=True) if stays))
         rest = iter(marks_in(read))
-        assert all(mark in rest for mark in wanted), (drafted, read)
+        assert all(mark in rest for mark in wanted), (hypothesis, read)
         kept += len(wanted)
     assert kept > 60
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from support.hypotheses import CHARACTERS, hypothesis_line
 
-from models.compact.recognise.long_s import long_s_places
-from models.compact.recognise.typography import as_printed, is_french
+from models.compact.recognise.long_s import long_s_indices
+from models.compact.recognise.typography import as_printed
 
 GERMAN = (
     "fie ift fo fchwer zu lefen wie ein altes Buch",
@@ -25,7 +25,7 @@ def printed(*lines: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("drafted", "meant"),
+    ("hypothesis", "meant"),
     [
         ("about 164o; married", "about 1640; married"),
         ("12,ooo souls", "12,000 souls"),
@@ -41,12 +41,12 @@ def printed(*lines: str) -> list[str]:
         ("book o4b, room 3oab", "book o4b, room 3oab"),
     ],
 )
-def test_letters_in_a_number_are_figures(drafted: str, meant: str) -> None:
-    assert printed(drafted) == [meant]
+def test_letters_in_a_number_are_figures(hypothesis: str, meant: str) -> None:
+    assert printed(hypothesis) == [meant]
 
 
 @pytest.mark.parametrize(
-    ("drafted", "place", "meant"),
+    ("hypothesis", "place", "meant"),
     [
         ("den 3l. Dezember", 5, "den 31. Dezember"),
         ("the l2th day", 4, "the 12th day"),
@@ -56,11 +56,11 @@ def test_letters_in_a_number_are_figures(drafted: str, meant: str) -> None:
     ],
 )
 def test_at_the_end_of_a_number_a_letter_is_a_one_where_the_picture_allows_it(
-    drafted: str, place: int, meant: str
+    hypothesis: str, place: int, meant: str
 ) -> None:
-    near, far = (hypothesis_line(drafted, {place: {drafted[place]: 8.0, "1": logit}}) for logit in (6.0, 1.0))
+    near, far = (hypothesis_line(hypothesis, {place: {hypothesis[place]: 8.0, "1": logit}}) for logit in (6.0, 1.0))
     read = [as_printed([line], CHARACTERS)[0] for line in (near, far)]
-    assert ["".join(CHARACTERS[index] for index in line.ctc_ids) for line in read] == [meant, drafted]
+    assert ["".join(CHARACTERS[index] for index in line.ctc_ids) for line in read] == [meant, hypothesis]
 
 
 def test_in_french_a_round_letter_behind_one_figure_stays() -> None:
@@ -72,9 +72,7 @@ def test_a_thin_space_before_a_mark_is_none() -> None:
 
 
 def test_in_french_the_space_before_a_mark_stays() -> None:
-    assert is_french(["il est dans la maison et ne sort pas ; elle"])
     assert printed("il est dans la maison et ne sort pas ; elle") == ["il est dans la maison et ne sort pas ; elle"]
-    assert not is_french([])
 
 
 def test_on_a_page_with_long_s_only_what_spelling_makes_an_f_stays_one() -> None:
@@ -96,7 +94,7 @@ def test_where_round_s_stand_inside_words_an_impossible_f_is_a_misreading() -> N
     assert printed(*lines) == list(lines)
 
 
-def test_an_s_that_the_eyes_saw_as_an_f_is_no_round_one_where_a_page_is_corrected_again() -> None:
+def test_an_s_that_the_recogniser_read_as_an_f_is_no_round_one_where_a_page_is_corrected_again() -> None:
     """A decoder writes what it sees: the second time most f of the page are corrected, and some lines have new ones."""
     lines = (*GERMAN[:2] * 4, "fie ift fo fchwer", "in der Luft")
     corrected = list(as_printed([hypothesis_line(line) for line in lines], CHARACTERS))
@@ -118,8 +116,8 @@ def test_blackletter_of_which_a_part_is_read_as_round_s_has_a_long_s() -> None:
 
 
 def test_the_last_letter_of_a_word_is_never_a_long_s() -> None:
-    places = long_s_places([*GERMAN, "auf of Brief"])
-    assert places == [[0, 5, 8, 11, 23], [10, 41], [], []]
+    indices = long_s_indices([*GERMAN, "auf of Brief"])
+    assert indices == [[0, 5, 8, 11, 23], [10, 41], [], []]
 
 
 def test_a_chinese_one_among_latin_letters_is_a_dash() -> None:

@@ -161,10 +161,18 @@ def test_a_crop_in_which_the_decoder_sees_no_text_reads_as_nothing() -> None:
 def test_no_text_is_believed_only_above_its_threshold() -> None:
     model = opinionated(0.0)
     model.end_trust.fill_(0.0)
-    reading = Verifier(model, ALPHABET, replace(ALWAYS, no_text_above=1.1)).read_lines([hypothesis_line("ab", seed=2)])[
-        0
-    ]
-    assert (reading.why, reading.ids[:2].tolist()) == ("verified", [1, 2])
+    (reading,) = Verifier(model, ALPHABET, replace(ALWAYS, no_text_above=1.1)).read_lines(
+        [hypothesis_line("ab", seed=2)]
+    )
+    assert (reading.why, reading.ids.tolist(), reading.changed) == ("verified", [1, 2], False)
+
+
+@pytest.mark.parametrize("text", ["a", "ab", "all"])
+def test_a_decoder_that_sees_no_end_writes_no_letter_twice_from_one_picture(text: str) -> None:
+    model = opinionated(0.0)
+    model.end_trust.fill_(0.0)
+    (reading,) = Verifier(model, ALPHABET, ALWAYS).read_lines([hypothesis_line(text, seed=2)])
+    assert (reading.why, text_of(reading.ids)) == ("verified", text)
 
 
 def test_an_empty_draft_and_an_empty_page_are_read_as_such() -> None:

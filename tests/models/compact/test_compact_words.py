@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -8,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_contracts.geometry import Quad
-from models.compact.words.words import Span, hypothesis_line, split_words
+from models.compact.recognise.text_line import hypothesis_line
+from models.compact.words.split import WordSpan, spans, split_at_dashes, split_letters, split_tokens, split_words
 from models.sr_swa.pages import EncodedLine
 
 FLAT: Quad = ((100, 200), (500, 200), (500, 240), (100, 240))
@@ -17,7 +20,7 @@ FRAMES = 40
 FRAME_PX = 10.0
 
 
-def drafted(
+def encoded(
     text: str,
     frames: list[int],
     posteriors: list[float] | None = None,
@@ -76,7 +79,7 @@ def test_words_cover_every_character_but_spaces_once_and_in_order(text: str) -> 
 
 @given(st.text(alphabet="ab1 ,.南浦城外（）。「", max_size=40))
 def test_joining_the_words_gives_the_text(text: str) -> None:
-    line = hypothesis_line(*drafted(text, [place % FRAMES for place in range(len(text))]))
+    line = hypothesis_line(*encoded(text, [place % FRAMES for place in range(len(text))]))
     if line is None:
         assert not text.strip()
         return
@@ -86,7 +89,7 @@ def test_joining_the_words_gives_the_text(text: str) -> None:
 
 def test_a_word_lies_between_the_middles_of_its_gaps() -> None:
     # "ab" at frames 2 and 6, the space at 8, "cd" at 10 and 14: the border is half way from 6 to 10.
-    line = hypothesis_line(*drafted("ab cd", [2, 6, 8, 10, 14]))
+    line = hypothesis_line(*encoded("ab cd", [2, 6, 8, 10, 14]))
     assert line is not None
     first, second = line.words
     assert (first.box.top, first.box.bottom) == (200, 240)
@@ -97,14 +100,14 @@ def test_a_word_lies_between_the_middles_of_its_gaps() -> None:
 
 
 def test_words_far_apart_do_not_reach_across_the_gap() -> None:
-    line = hypothesis_line(*drafted("ab cd", [2, 4, 6, 34, 36]))
+    line = hypothesis_line(*encoded("ab cd", [2, 4, 6, 34, 36]))
     assert line is not None
     first, second = line.words
     assert first.box.right < 300 < second.box.left
 
 
 def test_the_words_of_a_column_lie_below_one_another() -> None:
-    line = hypothesis_line(*drafted("南浦城外有一", [3, 9, 15, 21, 27, 33], quad=COLUMN, direction="vertical"))
+    line = hypothesis_line(*encoded("南浦城外有一", [3, 9, 15, 21, 27, 33], quad=COLUMN, direction="vertical"))
     assert line is not None
     assert [word.text for word in line.words] == ["南浦城", "外有一"]
     upper, lower = line.words
@@ -114,22 +117,51 @@ def test_the_words_of_a_column_lie_below_one_another() -> None:
 
 
 def test_a_line_is_as_sure_as_its_characters_and_a_word_as_its_weakest() -> None:
-    line = hypothesis_line(*drafted("ab c", [2, 6, 10, 14], [0.9, 0.5, 0.1, 0.7]))
+    line = hypothesis_line(*encoded("ab c", [2, 6, 10, 14], [0.9, 0.5, 0.1, 0.7]))
     assert line is not None
     assert line.confidence == pytest.approx((0.9 + 0.5 + 0.7) / 3)
     assert [word.confidence for word in line.words] == pytest.approx([0.5, 0.7])
 
 
 def test_a_draft_without_characters_is_no_line() -> None:
-    assert hypothesis_line(*drafted("  ", [2, 4])) is None
+    assert hypothesis_line(*encoded("  ", [2, 4])) is None
 
 
 def test_a_word_before_a_space_in_a_chinese_line_carries_it() -> None:
-    line = hypothesis_line(*drafted("南浦 城外", [2, 8, 14, 20, 26]))
+    line = hypothesis_line(*encoded("南浦 城外", [2, 8, 14, 20, 26]))
     assert line is not None
     assert line.joiner == ""
     assert [word.text for word in line.words] == ["南浦 ", "城外"]
 
 
 def test_a_span_says_where_it_is() -> None:
-    assert split_words(list(" ab")) == [Span(1, 3)]
+    assert split_words(list(" ab")) == [WordSpan(1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("cut", "expected"),
+    [
+        (split_words, ["l’an", "1820,", "North-West", "d½s"]),
+        (split_at_dashes, ["l’an", "1820,", "North", "West", "d½s"]),
+        (split_letters, ["l", "an", "North", "West", "d½s"]),
+    ],
+)
+def test_each_cut_says_which_characters_are_inside_words(
+    cut: Callable[[str], list[WordSpan]], expected: list[str]
+) -> None:
+    text = "l’an 1820, North-West d½s"
+    assert [word.cut(text) for word in cut(text)] == expected
+
+
+def test_the_decoders_words_are_cut_at_spaces_and_in_runs_where_there_are_none() -> None:
+    space = 99
+    assert split_tokens([1, 2, space, space, 3], space) == [WordSpan(0, 2), WordSpan(4, 5)]
+    assert split_tokens([1] * 15, space) == [WordSpan(0, 15)]
+    runs = split_tokens([1] * 26, space)
+    assert (runs[0], runs[-1]) == (WordSpan(0, 3), WordSpan(24, 26))
+    assert sum(run.stop - run.start for run in runs) == 26
+
+
+@given(st.text(alphabet="ab -", max_size=20))
+def test_the_splitter_finds_the_longest_runs_of_what_is_inside_words(text: str) -> None:
+    assert [word.cut(text) for word in spans(text, "ab".__contains__)] == re.findall("[ab]+", text)

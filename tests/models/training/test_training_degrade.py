@@ -17,12 +17,12 @@ from models.training.drawing.degrade import (
     Image,
     Style,
     degrade,
-    draw_look,
+    draw_degradation,
     draw_scale,
     rubbish,
 )
 
-FROZEN = Path(__file__).parents[3] / "flows" / "degradations.json"
+FROZEN = Path(__file__).parents[3] / "flows" / "bench" / "degradations.json"
 
 
 def printed() -> Image:
@@ -34,7 +34,7 @@ def printed() -> Image:
 
 def one_line(style: Style, severity: float, seed: int = 0) -> Image:
     rng = np.random.default_rng(seed)
-    return degrade(printed(), draw_look(rng, style, severity), rng, behind=printed())
+    return degrade(printed(), draw_degradation(rng, style, severity), rng, behind=printed())
 
 
 def test_the_settings_kept_clear_of_are_the_frozen_ones() -> None:

@@ -254,7 +254,7 @@ def test_a_page_looks_as_transformers_itself_makes_it() -> None:
         assert (PageView(side_px)(pixels) - wanted).abs().mean() < 0.001
 
 
-def test_the_zoo_joins_the_large_model_with_the_eyes_that_turn_pages_and_find_blank_ones(checkpoint: Path) -> None:
+def test_the_zoo_joins_the_large_model_with_the_encoder_that_turns_pages_and_finds_blank_ones(checkpoint: Path) -> None:
     reading = ReadingConfig(model="unlimited-ocr", vlm=config(checkpoint, draft_tokens=4), sr_swa=CONFIG)
     model = load_model.__wrapped__(reading)
     blank = model.encode_visual(PageImage(1, np.full((700, 500, 3), 245, dtype=np.uint8), 100.0))

@@ -153,7 +153,7 @@ def test_a_checkpoint_without_image_settings_is_refused_with_a_remedy(checkpoint
         load_vision_language(config(tmp_path), lambda page: "")
 
 
-def test_the_zoo_joins_it_with_eyes_that_say_where_lines_stand(checkpoint: Path) -> None:
+def test_the_zoo_joins_it_with_a_detector_that_says_where_lines_stand(checkpoint: Path) -> None:
     model = load_model(ReadingConfig(model="vision-language", vlm=config(checkpoint)))
     page = model.encode_visual(PageImage(1, print_page(PROSE[:3]), 100.0))
     assert (len(page.lines), page.features is None) == (3, False)

@@ -50,9 +50,9 @@ def test_a_hundred_pages_fit_into_a_fifth_of_a_gigabyte_and_do_not_grow() -> Non
 
 
 @pytest.mark.slow
-def test_five_thousand_pages_hold_what_a_hundred_do() -> None:
+def test_a_thousand_pages_hold_what_a_hundred_do() -> None:
     """One head of one layer, times all of them: bytes are proportional."""
-    held = list(bytes_by_page(replace(GEOMETRY, layers=1, kv_heads=1, query_heads=1), 5_000))
+    held = list(bytes_by_page(replace(GEOMETRY, layers=1, kv_heads=1, query_heads=1), 1_000))
     assert GEOMETRY.layers * GEOMETRY.kv_heads * max(held) <= GOAL_BYTES
     assert len(set(held[FULL_PAGE:])) == 1
 

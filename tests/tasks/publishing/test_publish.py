@@ -13,7 +13,7 @@ from data_contracts.errors import LedgerUnbalanced, StorageUnavailable
 from data_contracts.formats.jsonl import read_pages
 from tasks import storage
 from tasks.publishing.publication import Publication
-from tasks.publishing.publish import MANIFEST, publish_document, published_pages
+from tasks.publishing.publish import MANIFEST, publish_document, published_page_numbers
 from tasks.sources.fetch import fetch_document
 from tasks.storage import sha256_file
 
@@ -64,8 +64,8 @@ def test_every_format_holds_every_page_and_the_manifest_describes_them(book, tmp
 def test_a_selection_is_published_as_such(book, tmp_path):
     manifest = publish(book, tmp_path / "out", [PAGES[2], PAGES[4]])
     assert (manifest["selected_pages"], manifest["unselected_page_count"]) == ([3, 5], 3)
-    assert published_pages(str(tmp_path / "out")) == {3, 5}
-    assert published_pages(str(tmp_path / "nothing")) == set()
+    assert published_page_numbers(str(tmp_path / "out")) == {3, 5}
+    assert published_page_numbers(str(tmp_path / "nothing")) == set()
     assert (tmp_path / "out" / "document.txt").read_text() == "three\nlines\n\ffive\n"
     with pymupdf.open(tmp_path / "out" / "document.pdf") as pdf:
         assert [page.get_text().split() for page in pdf] == [["three", "lines"], ["five"]]

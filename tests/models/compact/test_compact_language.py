@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from models.compact.words.page_language import COMMON_SHARE, LEAST_WORDS, common_words, page_language
+from models.compact.words.language import COMMON_SHARE, LEAST_WORDS, common_words, is_french, page_language
 
 PAGES = {
     "en": """It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of
@@ -82,3 +82,11 @@ def test_common_words_are_a_thousand_a_language_and_words_of_one_are_seldom_thos
     assert {language: len(usual) for language, usual in common.items()} == {"de": 1000, "en": 1000, "fr": 1000}
     for one, other in (("de", "en"), ("de", "fr"), ("en", "fr")):
         assert len(common[one] & common[other]) < 60
+
+
+def test_a_few_words_tell_that_a_page_is_french() -> None:
+    assert is_french(["il", "est", "dans", "la", "maison", "et", "ne", "sort", "pas", "elle"])
+    assert is_french(["Il"] + ["maison"] * 8)
+    assert not is_french(["il"] + ["house"] * 9)  # a tenth is not more than a tenth
+    assert is_french(["ıl", "Eſt"])
+    assert not is_french([])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.sr_swa.baselines import (
-    RIVALS,
+    BASELINES,
     STREAMING_SINK_TOKENS,
     Baseline,
     FullCache,
@@ -54,15 +54,17 @@ def tokens(number: int, start: int = 0, stop: int = WORKLOAD.page_tokens) -> lis
     return [round(number + i / 100, 2) for i in range(start, stop)]
 
 
-@pytest.mark.parametrize("baseline", RIVALS)
+@pytest.mark.parametrize("baseline", BASELINES)
 @pytest.mark.parametrize("pages", [0, 1, 2, 7])
-def test_the_bytes_of_a_rival_are_its_formula_times_the_bytes_of_a_token(baseline: type[Baseline], pages: int) -> None:
+def test_the_bytes_of_a_baseline_are_its_formula_times_the_bytes_of_a_token(
+    baseline: type[Baseline], pages: int
+) -> None:
     cache = read(baseline, pages)
     assert cache.kv_bytes == baseline.tokens_after(WORKLOAD, pages) * GEOMETRY.bytes_per_token
 
 
 def test_the_figures_of_the_design_for_7b_and_100_pages_come_out() -> None:
-    gigabytes = [baseline.tokens_after(SEVEN_B, 100) * SEVEN_B.geometry.bytes_per_token / 1e9 for baseline in RIVALS]
+    gigabytes = [baseline.tokens_after(SEVEN_B, 100) * SEVEN_B.geometry.bytes_per_token / 1e9 for baseline in BASELINES]
     assert [round(value, 2) for value in gigabytes] == [46.98, 13.5, 1.18, 0.48]
 
 
@@ -93,13 +95,13 @@ def test_the_page_loop_holds_the_last_page_only() -> None:
 def test_only_the_full_cache_and_r_swa_grow_with_the_pages() -> None:
     growth = {
         baseline.name: baseline.tokens_after(WORKLOAD, 1000) - baseline.tokens_after(WORKLOAD, 999)
-        for baseline in RIVALS
+        for baseline in BASELINES
     }
     assert growth == {"full cache": 11, "R-SWA": 6, "StreamingLLM-style": 0, "page loop": 0}
 
 
 @pytest.mark.parametrize("baseline", [FullCache, ReferenceSlidingCache])
-def test_a_rival_that_grows_refuses_a_page_beyond_what_it_was_made_for(baseline: type[Baseline]) -> None:
+def test_a_baseline_that_grows_refuses_a_page_beyond_what_it_was_made_for(baseline: type[Baseline]) -> None:
     cache = read(baseline, 2)
     with pytest.raises(ValueError, match="of a buffer for"):
         cache.read_page(page(3))
@@ -121,7 +123,7 @@ def test_ring_attention_spreads_the_full_cache_but_its_total_does_not_shrink() -
     assert ring_attention_tokens(WORKLOAD, 200, devices=8) > 1.9 * ring_attention_tokens(WORKLOAD, 100, devices=8)
 
 
-@pytest.mark.parametrize("baseline", RIVALS)
+@pytest.mark.parametrize("baseline", BASELINES)
 def test_a_step_attends_to_exactly_what_is_held(baseline: type[Baseline]) -> None:
     """With keys of zero the result is the mean of the values, which shows every token that is in or out."""
     cache = read(baseline, 3)
