@@ -1,5 +1,4 @@
-"""How the recogniser's weights for old print are made: PP-OCRv6's networks, trained further on real and drawn lines.
+"""Trains recognisers for old print: PP-OCRv6's networks, trained further on real and drawn lines.
 
-``python -m models.training.recognizer.train`` trains and goes on where it stopped;
-``python -m models.training.recognizer.export`` writes the weights that are shipped.
+``python -m models.training.recognizer.train`` trains and goes on where it stopped. No weights of it are shipped yet.
 """

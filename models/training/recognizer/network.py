@@ -163,7 +163,11 @@ def _same_upper(images: torch.Tensor, attributes: Attributes, value: float) -> t
     return F.pad(images, padding, value=value)
 
 
-def _slice(inputs: Inputs, attributes: Attributes) -> torch.Tensor:
+def _concat(inputs: Inputs, attributes: Attributes) -> torch.Tensor:
+    return torch.cat([entry.reshape(1) if entry.ndim == 0 else entry for entry in inputs], attributes["axis"])
+
+
+def _slice(inputs: Inputs, attributes: Attributes) -> Any:
     values, starts, ends, axes = (inputs[0], *(entry.tolist() for entry in inputs[1:4]))
     for start, end, axis in zip(starts, ends, axes, strict=True):
         at = [slice(None)] * values.ndim
@@ -172,16 +176,16 @@ def _slice(inputs: Inputs, attributes: Attributes) -> torch.Tensor:
     return values
 
 
-def _reshape(inputs: Inputs, attributes: Attributes) -> torch.Tensor:
+def _reshape(inputs: Inputs, attributes: Attributes) -> Any:
     values, shape = inputs[0], [int(size) for size in inputs[1]]
     return values.reshape([values.shape[axis] if size == 0 else size for axis, size in enumerate(shape)])
 
 
-def _squeeze(inputs: Inputs, attributes: Attributes) -> torch.Tensor:
+def _squeeze(inputs: Inputs, attributes: Attributes) -> Any:
     return inputs[0].squeeze(tuple(attributes["axes"]))
 
 
-def _unsqueeze(inputs: Inputs, attributes: Attributes) -> torch.Tensor:
+def _unsqueeze(inputs: Inputs, attributes: Attributes) -> Any:
     values = inputs[0]
     for axis in sorted(attributes["axes"]):
         values = values.unsqueeze(axis)
@@ -197,7 +201,7 @@ OPERATIONS: dict[str, Callable[[Inputs, Attributes], Any]] = {
     "Add": lambda inputs, _: inputs[0] + inputs[1],
     "AveragePool": lambda inputs, given: F.avg_pool2d(inputs[0], given["kernel_shape"], given["strides"]),
     "BatchNormalization": _batch_norm,
-    "Concat": lambda inputs, given: torch.cat([torch.atleast_1d(entry) for entry in inputs], given["axis"]),
+    "Concat": _concat,
     "Conv": _conv,
     "Div": lambda inputs, _: inputs[0] / inputs[1],
     "Gelu": lambda inputs, _: F.gelu(inputs[0]),

@@ -87,5 +87,5 @@ def _is_as_printed(row: dict[str, str]) -> bool:
 def _member(tar: tarfile.TarFile, name: str) -> bytes:
     file = tar.extractfile(name)
     if file is None:
-        raise OSError(f"{tar.name}: {name} is no file")
+        raise OSError(f"{name} is no file of its shard")
     return file.read()

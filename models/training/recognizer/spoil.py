@@ -21,7 +21,7 @@ def spoil(line: Image, rng: np.random.Generator) -> Image:
     """Return ``line`` as it could have come as well; one in four stays as it is."""
     if rng.random() < UNTOUCHED_RATE:
         return line
-    image = _recut(line, rng).astype(np.float32)
+    image: npt.NDArray[np.floating] = _recut(line, rng).astype(np.float32)
     if rng.random() < SMALL_RATE:
         image = _scanned_smaller(image, rng.uniform(0.45, 0.9))
     if rng.random() < BLUR_RATE:
@@ -49,7 +49,8 @@ def _recut(line: Image, rng: np.random.Generator) -> Image:
     return np.asarray(warped, np.uint8)
 
 
-def _scanned_smaller(image: npt.NDArray[np.float32], scale: float) -> npt.NDArray[np.float32]:
+def _scanned_smaller(image: npt.NDArray[np.floating], scale: float) -> npt.NDArray[np.float32]:
     height, width = image.shape
-    small = cv2.resize(image, (max(8, round(width * scale)), max(12, round(height * scale))), interpolation=cv2.INTER_AREA)
+    size = (max(8, round(width * scale)), max(12, round(height * scale)))
+    small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
     return np.asarray(cv2.resize(small, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)

@@ -62,7 +62,10 @@ class Example:
 class Lines:
     """An endless stream of examples: real lines by the weights of their scripts, drawn ones among them."""
 
-    def __init__(self, real: Sequence[RealLine], alphabet: Alphabet, corpora: dict[Language, Corpus], fonts: Path) -> None:
+    def __init__(
+        self, real: Sequence[RealLine], alphabet: Alphabet, corpora: dict[Language, Corpus], fonts: Path
+    ) -> None:
+        """Take the ``real`` lines whose text ``alphabet`` can write; draw from ``corpora``, if there are any."""
         self._alphabet, self._corpora, self._fonts = alphabet, corpora, fonts
         self._by_script: dict[str, list[RealLine]] = defaultdict(list)
         for line in real:
@@ -75,7 +78,8 @@ class Lines:
         """Yield images, frames of each, targets and lengths of targets."""
         while True:
             pool = sorted(
-                (self._next() for _ in range(POOL_BATCHES * LINES_OF_A_BATCH)), key=lambda example: example.image.shape[2]
+                (self._next() for _ in range(POOL_BATCHES * LINES_OF_A_BATCH)),
+                key=lambda example: example.image.shape[2],
             )
             groups = [pool[at : at + LINES_OF_A_BATCH] for at in range(0, len(pool), LINES_OF_A_BATCH)]
             for at in self.rng.permutation(len(groups)):
@@ -107,7 +111,8 @@ class Lines:
 
 def prepared(image: Image) -> npt.NDArray[np.float32]:
     """Return a grey line [height, width] as the network's input [3, 48, width], padded to its bucket."""
-    return to_input(np.repeat(image[:, :, None], 3, axis=2))[0][0]
+    pixels = np.repeat(image[:, :, None], 3, axis=2)
+    return np.asarray(to_input(pixels)[0][0], np.float32)
 
 
 def collated(examples: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -153,6 +158,7 @@ class Training:
     """The state of one training, which a checkpoint holds whole."""
 
     def __init__(self, network: OnnxNetwork, head: tuple[str, str], steps: int) -> None:
+        """Begin a training of ``steps`` steps; the tensors named ``head`` learn faster than the others."""
         self.network, self.steps, self.step = network, steps, 0
         keys = {name.replace(".", "/") for name in head}
         heads = [weight for key, weight in network.weights.items() if key in keys]
@@ -172,7 +178,7 @@ class Training:
     def advance(self, loss: torch.Tensor) -> None:
         """Take one step against ``loss``."""
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
         self.optimizer.step()
         self.schedule.step()
@@ -297,7 +303,11 @@ def measure(
 ) -> None:
     """Measure the averaged weights and add a row to the curve."""
     rates = error_rates(OnnxNetwork(averaged(training, model)), alphabet, held_out)
-    row = [training.step, f"{np.mean(losses):.4f}" if losses else "", *(f"{script} {rate:.4f}" for script, rate in rates.items())]
+    row = [
+        training.step,
+        f"{np.mean(losses):.4f}" if losses else "",
+        *(f"{script} {rate:.4f}" for script, rate in rates.items()),
+    ]
     with (folder / "curve.csv").open("a", newline="") as file:
         csv.writer(file).writerow(row)
     print(*row, flush=True)
