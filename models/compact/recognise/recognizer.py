@@ -127,7 +127,7 @@ class LineRecognizer:
         )
 
     def _run(self, line: Pixels) -> _Output:
-        image, width_px = _to_input(line)
+        image, width_px = to_input(line)
         features, posteriors, ids = self._network.run(image)
         frames = -(-width_px // FRAME_WIDTH_PX)
         return _Output(features[0, :frames], ids[0, :frames].astype(np.int32), posteriors[0, :frames], width_px)
@@ -149,7 +149,7 @@ def collapse(
     return best[peaks].astype(np.int32), sureness[peaks].astype(np.float32), peaks
 
 
-def _to_input(line: Pixels) -> tuple[npt.NDArray[np.float32], int]:
+def to_input(line: Pixels) -> tuple[npt.NDArray[np.float32], int]:
     """Return ``line`` as float32 [1, 3, 48, bucket] in -1..1, blue first, and its width without padding [px]."""
     import cv2
 
