@@ -6,7 +6,10 @@ Everything else stays as it is and where it is, in the same order; only the oper
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
+
+from tasks.sources.pdf.mupdf import add_stream
 
 INVISIBLE = 3
 """Text rendering mode: neither fill nor stroke nor clip."""
@@ -61,3 +64,25 @@ def _moves_of(operator: str, operands: Any) -> list[Any]:
         spacings = zip(("Tw", "Tc"), operands, strict=False)
         moves = [ContentStreamInstruction([value], Operator(name)) for name, value in spacings] + moves
     return moves
+
+
+def remove_invisible_text(document: Any, pdf_page: Any) -> bool:
+    """Take the text that nobody sees out of the page's content; return whether that could be done.
+
+    It cannot where text that is seen would move, nor where the text is in a form, which other pages may show.
+    """
+    before = pdf_page.get_texttrace()
+    content = without_invisible_text(pdf_page.read_contents())
+    if content is None:
+        return False
+    old_contents = document.xref_get_key(pdf_page.xref, "Contents")[1]
+    document.xref_set_key(pdf_page.xref, "Contents", f"{add_stream(document, content)} 0 R")
+    after = pdf_page.get_texttrace()
+    if _spans_seen(after) == _spans_seen(before) and all(span["type"] != INVISIBLE for span in after):
+        return True
+    document.xref_set_key(pdf_page.xref, "Contents", old_contents)
+    return False
+
+
+def _spans_seen(trace: Iterable[Any]) -> list[Any]:
+    return [(span["type"], span["font"], span["color"], span["chars"]) for span in trace if span["type"] != INVISIBLE]

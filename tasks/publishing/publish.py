@@ -19,7 +19,7 @@ from data_contracts.errors import ContractViolated, StorageUnavailable
 from data_contracts.formats.manifest import MANIFEST, MANIFEST_SCHEMA_VERSION, parse_manifest
 from data_contracts.ledger import balance
 from data_contracts.result import PageResult, PageStatus
-from tasks import storage
+from tasks import listing, storage
 from tasks.publishing.publication import Publication
 from tasks.publishing.registry import FORMATS, Format, formats_named
 from tasks.sources.stamp import require_unchanged
@@ -209,7 +209,7 @@ def is_published(folder: str) -> bool:
     """
     try:
         files = read_manifest(folder)["files"]
-        sizes = {file.name: file.size_bytes for file in storage.list_files(folder)}
+        sizes = {file.name: file.size_bytes for file in listing.list_files(folder)}
     except (FileNotFoundError, ContractViolated):
         return False
     return all(sizes.get(name) == said["size_bytes"] for name, said in files.items())

@@ -15,7 +15,7 @@ layer), the reading is written too, and of the old text what nobody sees is take
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,11 @@ from data_contracts.errors import ContractViolated, RenderFailed, UnreadableDocu
 from data_contracts.result import Line, PageResult, PageStatus
 from tasks.publishing import glyphless_font
 from tasks.publishing.embedded_image import add_image_page
-from tasks.publishing.invisible_text import INVISIBLE, without_invisible_text
+from tasks.publishing.invisible_text import remove_invisible_text
 from tasks.publishing.old_text_layer import OldWord, TextLayer, compare
 from tasks.publishing.text_layer import FONT_RESOURCE, Affine, content_stream, planes_of
 from tasks.sources.page_images import Frame
-from tasks.sources.pdf.mupdf import POINTS_PER_INCH, load_page, mupdf, save_as_it_is
+from tasks.sources.pdf.mupdf import POINTS_PER_INCH, add_object, add_stream, load_page, mupdf, save_as_it_is
 from tasks.sources.registry import source_of
 
 BATCH_PAGES = 16
@@ -136,7 +136,7 @@ class SearchablePdfWriter:
         comparison = compare(page.lines, old_words)
         removed = False
         if comparison.has_rubbish:
-            if (page.confidence or 0) >= SURE_CONFIDENCE and (removed := _remove_invisible_text(document, pdf_page)):
+            if (page.confidence or 0) >= SURE_CONFIDENCE and (removed := remove_invisible_text(document, pdf_page)):
                 comparison = compare(page.lines, _old_words(pymupdf, pdf_page, page))
             if comparison.has_rubbish:
                 self.rubbish_pages.append(page.page_number)
@@ -149,14 +149,14 @@ class SearchablePdfWriter:
     def _font(self, document: Any, plane: int) -> int:
         """Return the object number of the plane's font, written when first asked for."""
         if not self._descriptor_xref:
-            font_file = _add_stream(document, glyphless_font.font_file())
-            self._descriptor_xref = _add_object(document, glyphless_font.font_descriptor(font_file))
+            font_file = add_stream(document, glyphless_font.font_file())
+            self._descriptor_xref = add_object(document, glyphless_font.font_descriptor(font_file))
         if plane not in self._font_xrefs:
-            cid_to_gid_map = _add_stream(document, glyphless_font.cid_to_gid_map(plane))
+            cid_to_gid_map = add_stream(document, glyphless_font.cid_to_gid_map(plane))
             cid_font = glyphless_font.cid_font(plane, self._descriptor_xref, cid_to_gid_map)
-            to_unicode = _add_stream(document, glyphless_font.to_unicode_map(plane))
-            composite = glyphless_font.composite_font(_add_object(document, cid_font), to_unicode)
-            self._font_xrefs[plane] = _add_object(document, composite)
+            to_unicode = add_stream(document, glyphless_font.to_unicode_map(plane))
+            composite = glyphless_font.composite_font(add_object(document, cid_font), to_unicode)
+            self._font_xrefs[plane] = add_object(document, composite)
         return self._font_xrefs[plane]
 
 
@@ -287,28 +287,6 @@ def _unturned_to_user_space(pymupdf: Any, pdf_page: Any) -> Any:
             pdf_page.set_rotation(turn)
 
 
-def _remove_invisible_text(document: Any, pdf_page: Any) -> bool:
-    """Take the text that nobody sees out of the page's content; return whether that could be done.
-
-    It cannot where text that is seen would move, nor where the text is in a form, which other pages may show.
-    """
-    before = pdf_page.get_texttrace()
-    content = without_invisible_text(pdf_page.read_contents())
-    if content is None:
-        return False
-    old_contents = document.xref_get_key(pdf_page.xref, "Contents")[1]
-    document.xref_set_key(pdf_page.xref, "Contents", f"{_add_stream(document, content)} 0 R")
-    after = pdf_page.get_texttrace()
-    if _seen(after) == _seen(before) and all(span["type"] != INVISIBLE for span in after):
-        return True
-    document.xref_set_key(pdf_page.xref, "Contents", old_contents)
-    return False
-
-
-def _seen(trace: Iterable[Any]) -> list[Any]:
-    return [(span["type"], span["font"], span["color"], span["chars"]) for span in trace if span["type"] != INVISIBLE]
-
-
 def _to_user_space(pymupdf: Any, pdf_page: Any, page: PageResult) -> Affine:
     """Return the map from pixels of the upright page image to the page's user space.
 
@@ -342,18 +320,6 @@ def _to_rendered(page: PageResult) -> Affine:
     return turned[page.rotation]
 
 
-def _add_object(document: Any, text: str) -> int:
-    xref = int(document.get_new_xref())
-    document.update_object(xref, text)
-    return xref
-
-
-def _add_stream(document: Any, data: bytes) -> int:
-    xref = _add_object(document, "<<>>")
-    document.update_stream(xref, data)
-    return xref
-
-
 def _add_font_resource(pymupdf: Any, document: Any, pdf_page: Any, plane: int, font_xref: int) -> None:
     """Name the font in the page's resources, which may be inherited or shared with other pages."""
     low_level = pymupdf.mupdf
@@ -371,5 +337,5 @@ def _add_font_resource(pymupdf: Any, document: Any, pdf_page: Any, plane: int, f
 
 def _prepend_content(document: Any, pdf_page: Any, stream: bytes) -> None:
     """Let the page show ``stream`` first, where no operator of the page has changed the coordinates yet."""
-    streams = [_add_stream(document, stream), *filter(None, pdf_page.get_contents())]  # 0 stands for null
+    streams = [add_stream(document, stream), *filter(None, pdf_page.get_contents())]  # 0 stands for null
     document.xref_set_key(pdf_page.xref, "Contents", f"[{' '.join(f'{xref} 0 R' for xref in streams)}]")

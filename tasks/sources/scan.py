@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from data_contracts.document import shown_name
 from data_contracts.errors import ConfigError, UnreadableDocument
-from tasks import storage
+from tasks import listing, storage
 from tasks.sources.page_images import HEAD_BYTES, KINDS_IN_WORDS, kind_of, natural_key
 
 IMAGE_SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".jp2", ".j2k"))
@@ -30,7 +30,7 @@ class ArchiveItem:
 
     name: str
     uri: str
-    files: tuple[storage.ListedFile, ...]
+    files: tuple[listing.ListedFile, ...]
 
     @property
     def version(self) -> str:
@@ -58,12 +58,12 @@ def scan_archive(prefix: str, output: str) -> list[ArchiveItem]:
     if f"{_place(output)}/".startswith(f"{_place(prefix)}/"):
         raise ConfigError(f"the output {output} lies inside {prefix}: what is published there would be ingested again.")
     try:
-        listed = storage.list_files(prefix)
+        listed = listing.list_files(prefix)
     except FileNotFoundError as error:
         raise UnreadableDocument(f"there is no folder or prefix {prefix}. Check its spelling.") from error
     listed.sort(key=lambda file: natural_key(file.name))
     with_pdfs = {PurePosixPath(file.name).parent for file in listed if _suffix(file.name) == ".pdf"}
-    groups: dict[str, list[storage.ListedFile]] = {}
+    groups: dict[str, list[listing.ListedFile]] = {}
     for file in listed:
         folder = PurePosixPath(file.name).parent
         is_page = folder.name and folder not in with_pdfs and _suffix(file.name) in IMAGE_SUFFIXES
@@ -90,7 +90,7 @@ def why_not_a_document(item: ArchiveItem) -> str | None:
     (file,) = item.files
     if not file.size_bytes:
         return f"it is empty (0 bytes); expected {KINDS_IN_WORDS}"
-    if kind_of(storage.read_head(file, HEAD_BYTES)) is None:
+    if kind_of(listing.read_head(file, HEAD_BYTES)) is None:
         return f"it is not {KINDS_IN_WORDS}, whatever its name says"
     return None
 

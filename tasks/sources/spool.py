@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
 from data_contracts.errors import StorageUnavailable
-from tasks import storage
+from tasks import listing, storage
 
 SPOOL_CAP_BYTES = 20 << 30
 """Local copies of remote sources are dropped, longest unused first, beyond this much."""
@@ -69,15 +69,15 @@ def derived(key: str, name: str, folder: Path, write: Callable[[Path], None], ca
     return copy / name
 
 
-def _remote_files(uri: str) -> tuple[bool, list[storage.ListedFile]]:
+def _remote_files(uri: str) -> tuple[bool, list[listing.ListedFile]]:
     """Return whether ``uri`` is a file, and the files directly in it or itself, by name."""
     filesystem, remote = storage.filesystem_of(uri)
     with storage.storage_errors(uri, "look at"):
         is_file = not filesystem.isdir(remote)
         entries = [filesystem.info(remote)] if is_file else filesystem.ls(remote, detail=True)
     listed = [
-        storage.ListedFile(
-            entry["name"], PurePosixPath(entry["name"]).name, int(entry["size"]), storage.content_version(entry)
+        listing.ListedFile(
+            entry["name"], PurePosixPath(entry["name"]).name, int(entry["size"]), listing.content_version(entry)
         )
         for entry in entries
         if entry["type"] == "file"
@@ -85,7 +85,7 @@ def _remote_files(uri: str) -> tuple[bool, list[storage.ListedFile]]:
     return is_file, sorted(listed, key=lambda file: file.name)
 
 
-def _copy_in(sources: list[storage.ListedFile], uri: str, copy: Path) -> bool:
+def _copy_in(sources: list[listing.ListedFile], uri: str, copy: Path) -> bool:
     """Fetch ``sources`` into the folder ``copy``, which appears when it is complete; False if one has changed."""
     filesystem, _ = storage.filesystem_of(uri)
     part = storage.part_of(copy)

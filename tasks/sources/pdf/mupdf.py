@@ -87,3 +87,17 @@ def _import_without_layout_models() -> Any:
         if sys.modules.get("pymupdf.layout") is None:
             del sys.modules["pymupdf.layout"]
     return pymupdf
+
+
+def add_object(document: Any, text: str) -> int:
+    """Add the object that ``text`` describes to an open PDF; return its number."""
+    xref = int(document.get_new_xref())
+    document.update_object(xref, text)
+    return xref
+
+
+def add_stream(document: Any, data: bytes) -> int:
+    """Add a stream of ``data`` to an open PDF; return its number."""
+    xref = add_object(document, "<<>>")
+    document.update_stream(xref, data)
+    return xref

@@ -17,7 +17,7 @@ from support.s3_server import s3_environment
 from support.sources import scanned_pdf
 
 from data_contracts.errors import StorageUnavailable
-from tasks import storage
+from tasks import listing
 from tasks.sources.fetch import fetch_document
 from tasks.sources.spool import hold_spooled, spool
 
@@ -170,13 +170,13 @@ def test_s3_a_large_object_comes_in_parts_and_whole(s3: str, s3_endpoint: str, t
 
 def test_s3_listings_are_never_those_of_before(s3: str, s3_endpoint: str, tmp_path: Path) -> None:
     put(s3_endpoint, f"{s3}/book/page1.png", b"1")
-    assert [file.name for file in storage.list_files(s3)] == ["book/page1.png"]
+    assert [file.name for file in listing.list_files(s3)] == ["book/page1.png"]
     put(s3_endpoint, f"{s3}/book/page2.png", b"2")
     put(s3_endpoint, f"{s3}/deep/er/x.pdf", b"")
-    listed = storage.list_files(s3)
+    listed = listing.list_files(s3)
     assert sorted(file.name for file in listed) == ["book/page1.png", "book/page2.png", "deep/er/x.pdf"]
     assert len(list(spool(f"{s3}/book", tmp_path).iterdir())) == 2
-    assert {file.name: storage.read_head(file, 9) for file in listed}["deep/er/x.pdf"] == b""
+    assert {file.name: listing.read_head(file, 9) for file in listed}["deep/er/x.pdf"] == b""
 
 
 def test_s3_a_missing_source_bucket_or_prefix_is_said_to_be_missing(s3: str, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_s3_a_missing_source_bucket_or_prefix_is_said_to_be_missing(s3: str, tmp
         with pytest.raises(FileNotFoundError):
             spool(uri, tmp_path)
         with pytest.raises(FileNotFoundError):
-            storage.list_files(uri)
+            listing.list_files(uri)
 
 
 def test_s3_a_pdf_is_a_document_like_a_local_one(s3: str, s3_endpoint: str, tmp_path: Path) -> None:
