@@ -262,53 +262,48 @@ def main() -> None:
     training = Training(network, head_names(model), options.steps)
     if (folder / "checkpoint.pt").exists():
         training.load(folder / "checkpoint.pt", lines)
-    run(training, model, alphabet, lines, validation_lines(options.lines, VALIDATION_LINES), folder, options.minutes)
+    setting = Setting(model, alphabet, validation_lines(options.lines, VALIDATION_LINES), folder)
+    run(training, lines, setting, options.minutes)
 
 
-def run(
-    training: Training,
-    model: onnx.ModelProto,
-    alphabet: Alphabet,
-    lines: Lines,
-    held_out: Sequence[RealLine],
-    folder: Path,
-    minutes: float,
-) -> None:
+@dataclass(frozen=True)
+class Setting:
+    """What a training is of: the network it begins with, its alphabet, what it is measured on, where it is kept."""
+
+    model: onnx.ModelProto
+    alphabet: Alphabet
+    held_out: Sequence[RealLine]
+    folder: Path
+
+
+def run(training: Training, lines: Lines, setting: Setting, minutes: float) -> None:
     """Train until the last step or for ``minutes``."""
     end = time.monotonic() + 60 * minutes
     stream = lines.batches()
     losses: list[float] = []
     while training.step < training.steps and time.monotonic() < end:
         if training.step % VALIDATION_STEPS == 0:
-            measure(training, model, alphabet, held_out, losses, folder)
+            measure(training, setting, losses)
             losses.clear()
         loss = loss_of(training.network, next(stream))
         training.advance(loss)
         losses.append(float(loss.detach()))
         if training.step % CHECKPOINT_STEPS == 0:
-            training.save(folder / "checkpoint.pt", lines)
+            training.save(setting.folder / "checkpoint.pt", lines)
             print(f"{time.strftime('%H:%M')} step {training.step} loss {np.mean(losses[-50:]):.4f}", flush=True)
-    training.save(folder / "checkpoint.pt", lines)
-    onnx.save(averaged(training, model), folder / "averaged.onnx")
-    measure(training, model, alphabet, held_out, losses, folder)
+    training.save(setting.folder / "checkpoint.pt", lines)
+    onnx.save(averaged(training, setting.model), setting.folder / "averaged.onnx")
+    measure(training, setting, losses)
 
 
-def measure(
-    training: Training,
-    model: onnx.ModelProto,
-    alphabet: Alphabet,
-    held_out: Sequence[RealLine],
-    losses: Sequence[float],
-    folder: Path,
-) -> None:
+def measure(training: Training, setting: Setting, losses: Sequence[float]) -> None:
     """Measure the averaged weights and add a row to the curve."""
-    rates = error_rates(OnnxNetwork(averaged(training, model)), alphabet, held_out)
-    row = [
-        training.step,
-        f"{np.mean(losses):.4f}" if losses else "",
-        *(f"{script} {rate:.4f}" for script, rate in rates.items()),
-    ]
-    with (folder / "curve.csv").open("a", newline="") as file:
+    network = OnnxNetwork(averaged(training, setting.model))
+    by_script = (
+        f"{script} {rate:.4f}" for script, rate in error_rates(network, setting.alphabet, setting.held_out).items()
+    )
+    row = [training.step, f"{np.mean(losses):.4f}" if losses else "", *by_script]
+    with (setting.folder / "curve.csv").open("a", newline="") as file:
         csv.writer(file).writerow(row)
     print(*row, flush=True)
 

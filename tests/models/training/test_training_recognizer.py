@@ -178,7 +178,7 @@ def trained(folder: Path, latin: onnx.ModelProto, alphabet: Alphabet, real: list
     lines = train.Lines(real, alphabet, {}, folder)
     if (folder / "checkpoint.pt").exists():
         training.load(folder / "checkpoint.pt", lines)
-    train.run(training, latin, alphabet, lines, real[:2], folder, minutes)
+    train.run(training, lines, train.Setting(latin, alphabet, real[:2], folder), minutes)
 
 
 @pytest.mark.slow
